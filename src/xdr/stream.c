@@ -55,7 +55,7 @@ static bool take(struct xdr *xdr, uint32_t size_bytes, const uint8_t **bytes)
 
 bool xdr_get_fixed(struct xdr *xdr, uint8_t *bytes, uint32_t size_bytes)
 {
-    const uint8_t *from;
+    const uint8_t *from = NULL;
     if (!take(xdr, size_bytes, &from)) {
         memset(bytes, 0, size_bytes);
         return false;
