@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of rpc/ share: how a call travels.
+ *
+ *     socket -> loop -> task (decode, run, encode on this thread) -> socket
+ *                         |            \-> park (waits for an lsn) -> loop -> socket
+ *                         |  the monitor finds the procedure blocked: the loop goes to another
+ *                         v  worker, and the task's reply comes back through the loop's inbox
+ *                       inbox -> loop -> socket
+ *
+ * Ownership:
+ * 1. A loop, its sources (connections, UDP sockets) and everything reachable from them belong to the
+ *    one worker that runs the loop. Nothing of it is locked.
+ * 2. While a worker is inside a procedure (loop->run is odd) the monitor may take the loop away by
+ *    moving `run` on. The worker finds out when it comes back, touches the loop no more, and hands
+ *    its reply to the inbox. So all of a loop's state must be in the loop before a procedure runs.
+ * 3. The buffer a call lies in is counted: the source holds one reference, the task another.
+ * 4. A connection that is closed lives on until the last pending reply for it has come back.
+ */
+#ifndef RPC_INTERNAL_H
+#define RPC_INTERNAL_H
+
+#include "rpc/drc.h"
+#include "rpc/out.h"
+#include "rpc/record.h"
+#include "rpc/server.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+
+#define LOOP_EVENT_COUNT 64
+#define TURN_CALL_COUNT_MAX 64U         /* calls of one connection before its neighbours' turn */
+#define TURN_RECEIVE_COUNT_MAX 2U       /* receives, likewise */
+#define TX_BYTES (256U * 1024)          /* replies of one turn, sent together */
+#define CONN_QUEUE_BYTES_MAX (8U << 20) /* unsent replies; more, and the client is not read */
+#define RX_SMALL_BYTES (64U * 1024)
+#define RX_SPARE_COUNT_MAX 32U
+#define REPLY_BUFFER_BYTES (256U * 1024)
+#define TAIL_DEFER_BYTES 16384U /* opaque data of this size is sent from where it lies */
+#define UDP_BATCH_COUNT 16U
+#define UDP_BYTES_MAX 65535U
+#define SETTLED_FAILURE_COUNT 16U
+
+struct rxbuf {
+    atomic_uint references;
+    uint32_t capacity;
+    struct rxbuf *next;
+    uint8_t bytes[];
+};
+
+enum source_kind { SOURCE_WAKE, SOURCE_LISTENER, SOURCE_CONN, SOURCE_UDP };
+
+/* Something a loop polls. */
+struct source {
+    enum source_kind kind;
+    int fd;
+    bool queued; /* in the loop's ready list */
+    struct source *ready_next;
+};
+
+/* What a socket serves. */
+struct service {
+    const struct rpc_program **programs;
+    size_t program_count;
+};
+
+struct listener {
+    struct source source;
+    struct service service;
+    struct listener *next;
+    uint16_t port;
+    bool is_local;
+    char *unlink_path;
+    int64_t paused_until_ms; /* out of descriptors or over the limit; 0: listening */
+};
+
+struct udp_from {
+    struct rpc_peer peer;
+    socklen_t address_bytes; /* of address */
+    struct sockaddr_storage address; /* as received, to be used for the reply */
+    uint8_t control[64];     /* the packet info of the reply: leave from where we were asked */
+    size_t control_bytes;
+};
+
+struct udp {
+    struct source source;
+    struct service service;
+    struct udp *next;
+    uint16_t port;
+    uint32_t index, count; /* datagrams received and not yet run */
+    struct rxbuf *buffers[UDP_BATCH_COUNT];
+    uint32_t sizes[UDP_BATCH_COUNT];
+    struct udp_from from[UDP_BATCH_COUNT];
+    uint64_t batch;
+};
+
+struct conn {
+    struct source source;
+    const struct listener *listener;
+    struct rpc_peer peer;
+    struct conn *older, *newer; /* the loop's list, by activity */
+    int64_t active_ms;
+    uint64_t batch;
+    struct rxbuf *rx; /* NULL while there is nothing in it */
+    uint32_t rx_start, rx_end;
+    struct record record;
+    bool large;   /* its calls lately needed a large buffer */
+    bool drained; /* the last receive emptied the socket */
+    bool closed;
+    bool spoke; /* has sent a whole call once */
+    uint32_t epoll_events;
+    uint32_t pending_count; /* replies that wait elsewhere */
+    struct out *queue_head, *queue_tail;
+    uint64_t queue_bytes;
+    uint64_t stream_bytes; /* of replies since the connection began, sent or queued */
+    uint64_t sent_bytes;
+    struct drc_origin *origin;
+};
+
+/* Where a reply goes. */
+struct dest {
+    struct conn *conn; /* or */
+    struct udp *udp;
+    const struct udp_from *from; /* the task's, or at the end of struct pending */
+};
+
+/* A reply that could not be sent when it was made. */
+struct pending {
+    struct pending *next;
+    struct dest dest;
+    struct drc_entry *entry;
+    const struct rpc_procedure *procedure;
+    uint32_t xid;
+    uint64_t lsn; /* 0: waits for nothing */
+    int error;    /* the lsn failed */
+    struct out *out; /* NULL: no reply after all */
+    struct udp_from from;
+};
+
+/* A call on the thread that runs it. */
+struct task {
+    struct rpc_call call;
+    struct worker *worker;
+    struct dest dest;
+    struct udp_from from;
+    struct rpc_peer peer;
+    struct rxbuf *rx;
+    struct drc_entry *entry;
+    bool lost; /* the loop is somebody else's now */
+};
+
+struct worker {
+    struct rpc_server *server;
+    struct worker *next; /* all of them */
+    struct worker *next_spare;
+    struct loop *loop;
+    pthread_t thread;
+    pthread_cond_t wake;
+    uint8_t *memory; /* call memory, RPC_CALL_MEMORY_MAX and what args and res take */
+    uint32_t memory_used;
+    uint8_t *reply_buffer;
+    struct task task;
+};
+
+struct loop {
+    struct rpc_server *server;
+    uint32_t index;
+    int epoll_fd;
+    struct source wake;
+    _Atomic uint64_t run; /* odd: inside a procedure */
+    uint64_t run_seen;    /* the monitor's */
+
+    struct epoll_event events[LOOP_EVENT_COUNT];
+    int event_index, event_count;
+    struct source *ready_head, *ready_tail;
+    struct source *turn; /* whose turn it is */
+    uint8_t *tx;         /* replies of the turn's connection */
+    uint32_t tx_used;
+    struct conn *oldest, *newest;
+    struct conn *dead; /* closed, waiting for their pendings; linked by newer */
+    struct rxbuf *spare_small;
+    uint32_t spare_small_count;
+    int64_t now_ms, reap_ms;
+
+    pthread_mutex_t inbox_lock;
+    bool woken;
+    struct pending *done;   /* replies of tasks that lost the loop, and released ones */
+    struct conn *accepted;  /* linked by newer */
+    pthread_mutex_t park_lock;
+    struct pending *parked_head; /* by lsn */
+    atomic_uint parked_count;
+
+    atomic_uint conn_count;
+    struct rpc_server_stats stats;
+};
+
+struct failure {
+    uint64_t from, to; /* (from, to] */
+    int error;
+};
+
+struct rpc_server {
+    struct rpc_server_options options;
+    struct drc *drc;
+    uint32_t loop_count;
+    struct loop *loops;
+    struct listener *listeners;
+    struct udp *udps;
+    _Atomic uint64_t batch;
+    atomic_uint conn_count;
+    atomic_bool reap; /* somebody needs a descriptor */
+
+    _Atomic uint64_t settled;
+    pthread_mutex_t settled_lock;
+    struct failure failures[SETTLED_FAILURE_COUNT];
+    uint32_t failure_next;
+
+    pthread_mutex_t worker_lock;
+    struct worker *workers, *spare;
+    uint32_t worker_count;
+    pthread_t monitor;
+    pthread_cond_t monitor_wake;
+    atomic_bool monitor_asleep;
+    bool running;
+    atomic_bool stopping;
+    atomic_uint loops_left;
+    atomic_uint_fast64_t takeovers;
+
+    pthread_mutex_t large_lock;
+    struct rxbuf *spare_large;
+    uint32_t spare_large_count;
+    uint32_t large_bytes;
+};
+
+/* rxbuf.c */
+struct rxbuf *rxbuf_small(struct loop *loop);
+struct rxbuf *rxbuf_large(struct rpc_server *server);
+void rxbuf_get(struct rxbuf *rx);
+/* loop NULL: the caller does not own one. */
+void rxbuf_put(struct rpc_server *server, struct loop *loop, struct rxbuf *rx);
+void rxbuf_free_spares(struct rpc_server *server);
+
+/* loop.c */
+int loop_open(struct rpc_server *server, uint32_t index, struct loop *loop);
+void loop_close(struct loop *loop);
+/* Runs until the server stops (true) or the loop is lost (false). */
+bool loop_run(struct loop *loop, struct worker *worker);
+void loop_ready(struct loop *loop, struct source *source);
+int loop_poll(struct loop *loop, struct source *source, uint32_t events, bool add);
+void loop_wake(struct loop *loop);
+void loop_post(struct loop *loop, struct pending *pending);
+int64_t loop_clock_ms(void);
+/* The reply of a pending that has come back. */
+void loop_deliver(struct loop *loop, struct worker *worker, struct pending *pending);
+
+/* tcp.c */
+void conn_accept(struct loop *loop, struct listener *listener);
+void conn_begin(struct loop *loop, struct conn *conn);
+void conn_event(struct loop *loop, struct conn *conn, uint32_t events);
+/* False: the loop is lost. */
+bool conn_turn(struct loop *loop, struct worker *worker, struct conn *conn);
+void conn_flush(struct loop *loop, struct conn *conn);
+void conn_reply(struct loop *loop, struct conn *conn, struct reply *reply);
+void conn_queue(struct loop *loop, struct conn *conn, struct out *out);
+void conn_close(struct loop *loop, struct conn *conn);
+void conn_free(struct loop *loop, struct conn *conn);
+/* Before going on with a loop taken from a blocked worker: its buffer is in use. */
+void conn_orphan(struct loop *loop, struct conn *conn);
+void conn_reap(struct loop *loop);
+
+/* udp.c */
+void udp_event(struct loop *loop, struct udp *udp);
+bool udp_turn(struct loop *loop, struct worker *worker, struct udp *udp);
+void udp_reply(struct udp *udp, const struct udp_from *from, struct reply *reply,
+               struct worker *worker);
+void udp_send(struct udp *udp, const struct udp_from *from, const struct out *out);
+void udp_close(struct udp *udp);
+
+/* dispatch.c */
+/* Runs one call that lies in rx. False: the loop is lost. */
+bool dispatch(struct loop *loop, struct worker *worker, const struct service *service,
+              const struct dest *dest, const struct rpc_peer *peer, struct rxbuf *rx,
+              const uint8_t *message, uint32_t message_bytes, uint64_t batch);
+/* Encodes the failure of a reply whose lsn was lost. */
+void dispatch_failure(struct worker *worker, const struct pending *pending, struct reply *reply);
+
+/* park.c */
+/* True: parked. False: already settled, *error says how. */
+bool park(struct loop *loop, struct pending *pending, int *error);
+
+/* worker.c */
+int worker_start(struct rpc_server *server, struct loop *loop);
+int worker_monitor_start(struct rpc_server *server);
+void worker_join_all(struct rpc_server *server);
+void worker_monitor_wake(struct rpc_server *server);
+
+/* peer.c */
+void peer_set(struct rpc_peer *peer, const struct sockaddr_storage *address, bool is_tcp);
+const char *peer_text(const struct rpc_peer *peer, char text[64]);
+
+#endif
