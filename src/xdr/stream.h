@@ -192,4 +192,27 @@ bool xdr_put_bytes(struct xdr *xdr, struct xdr_bytes bytes, uint32_t size_max);
 /* Bytes that are XDR already (whole units), copied as they are. */
 bool xdr_put_raw(struct xdr *xdr, const uint8_t *bytes, size_t size_bytes);
 
+/* ---- linked lists, kept as their own bytes: TRUE and an element each, FALSE at the end ---- */
+
+/* The end of a list, and all of an empty one. */
+static inline bool xdr_list_end(struct xdr *xdr)
+{
+    return xdr_put_bool(xdr, false);
+}
+
+/* A list that was built before; one of no bytes is empty. */
+static inline bool xdr_put_list(struct xdr *xdr, struct xdr_bytes list)
+{
+    return list.size == 0 ? xdr_list_end(xdr) : xdr_put_raw(xdr, list.data, list.size);
+}
+
+/* What was read since `from`, or put; nothing after an error. */
+static inline struct xdr_bytes xdr_since(const struct xdr *xdr, const uint8_t *from)
+{
+    if (xdr->error != XDR_OK) {
+        return (struct xdr_bytes){0};
+    }
+    return (struct xdr_bytes){.data = from, .size = (uint32_t)(xdr->next - from)};
+}
+
 #endif
