@@ -3,7 +3,11 @@
  * What is exported, to whom, and how: exports(5) as data, and the matching of clients.
  *
  * Pure with regard to the export's files: it parses text, resolves names and compares addresses.
- * vfs/node.h opens what it says.
+ * vfs/node.h opens what it says. holdfast-exports(5) is the grammar.
+ *
+ * A table is made in this order: export_table_new, export_table_add_* as often as there are files
+ * and arguments, export_table_resolve once. After that it does not change, and any number of threads
+ * may match against it.
  */
 #ifndef VFS_EXPORT_H
 #define VFS_EXPORT_H
@@ -11,39 +15,48 @@
 #include "base/err.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <sys/socket.h>
-#include <sys/types.h>
+
+/* Limits; what goes beyond one is a problem that names it. */
+#define EXPORT_FILE_BYTES_MAX (4U << 20)
+#define EXPORT_PATH_BYTES_MAX 1024U /* MNTPATHLEN, RFC 1813 §5.1.1 */
+#define EXPORT_CLIENT_BYTES_MAX 255U /* MNTNAMLEN, RFC 1813 §5.1.1 */
+#define EXPORT_ENTRY_COUNT_MAX 4096U
+#define EXPORT_CLIENT_COUNT_MAX 4096U /* of one entry */
+#define EXPORT_RESOLVED_COUNT_MAX 65536U /* addresses behind one name or netgroup */
+#define EXPORT_PROBLEM_COUNT_MAX 1000U
 
 /* What one client may do on one export. */
 struct export_options {
     bool rw;          /* default ro in a file, rw for DIR on the command line */
     bool sync;        /* default true */
-    bool secure;      /* calls must come from a port below 1024; default true */
+    bool secure;      /* calls must come from a port below 1024; default true in a file */
     bool root_squash; /* default true */
     bool all_squash;
     uint32_t anonuid; /* default 65534 */
     uint32_t anongid;
-    bool has_fsid;
+    bool has_fsid;     /* the same for all clients of an entry, and no two entries have the same */
     bool fsid_is_root; /* fsid=0 or fsid=root */
     uint8_t fsid[16];  /* fsid=number: in the last four bytes, big-endian; fsid=UUID: as it is */
 };
 
+/* In the order of matching, see export_entry_match. */
 enum export_client_kind {
-    EXPORT_EVERYONE, /* "*" or an empty client list */
-    EXPORT_ADDRESS,  /* one address or a network, IPv4 or IPv6 */
-    EXPORT_HOST,     /* a name, resolved when the table is made */
-    EXPORT_WILDCARD, /* a name with * ? [..], matched against the client's name */
-    EXPORT_NETGROUP
+    EXPORT_ADDRESS,  /* one IPv4 or IPv6 address */
+    EXPORT_HOST,     /* a name; as good as an address */
+    EXPORT_NETWORK,  /* ADDRESS/PREFIX or ADDRESS/MASK */
+    EXPORT_WILDCARD, /* a name with * ? [..]; matches nobody yet: no name is looked up per client */
+    EXPORT_NETGROUP, /* @NAME */
+    EXPORT_EVERYONE  /* "*", or a line that names no client */
 };
 
-/* One client specification of one export line. Order of matching: exports(5). */
+/* One client specification of one export line. */
 struct export_client {
     enum export_client_kind kind;
-    char *text;           /* as written */
-    uint8_t address[16];  /* IPv4 is kept as ::ffff:a.b.c.d */
-    uint8_t prefix_bits;  /* 0..128 over that form */
-    uint32_t resolved_count; /* EXPORT_HOST: addresses of 16 bytes each */
+    char *text;              /* as written, without options; "*" for everyone */
+    uint8_t address[16];     /* IPv4 is kept as ::ffff:a.b.c.d */
+    uint8_t prefix_bits;     /* 0..128 over that form; 128 for an address */
+    uint32_t resolved_count; /* EXPORT_HOST, EXPORT_NETGROUP: its addresses, sorted */
     uint8_t (*resolved)[16];
     struct export_options options;
     char *file; /* where it was written; NULL: the command line */
@@ -51,7 +64,7 @@ struct export_client {
 };
 
 struct export_entry {
-    char *path; /* absolute, no trailing slash except "/" */
+    char *path; /* absolute, no "." or "..", no trailing slash except "/" */
     uint32_t client_count;
     struct export_client *clients;
 };
@@ -61,12 +74,13 @@ struct export_table {
     struct export_entry *entries; /* each path once; clients of several lines joined in order */
 };
 
-/* Something the admin should know. Fatal ones make the table unusable. */
+/* Something the admin should know. */
 struct export_problem {
-    bool fatal; /* a line could not be understood: it was left out */
-    char text[512]; /* "FILE:LINE: ..." */
+    bool fatal;     /* a line could not be understood: it was left out */
+    char text[512]; /* "FILE:LINE: error: ..." or "FILE:LINE: warning: ...", no newline */
 };
 
+/* Starts as {0}. */
 struct export_problems {
     uint32_t count;
     struct export_problem *items;
@@ -77,7 +91,7 @@ void export_table_free(struct export_table *table);
 void export_problems_free(struct export_problems *problems);
 
 /* Adds the lines of exports(5) text. A line that cannot be understood is left out and reported; the
- * others stand. Returns 0, or -EINVAL when there was a fatal problem. */
+ * others stand. Returns 0, -EINVAL when there was a fatal problem, or -ENOMEM. Does not block. */
 int export_table_add_text(struct export_table *table, const char *file, const char *text,
                           size_t text_bytes, struct export_problems *problems) MUST_USE;
 
@@ -87,14 +101,42 @@ int export_table_add_file(struct export_table *table, const char *file,
 
 /* Adds "DIR", "DIR(options)" or "DIR CLIENT(options) ..." as given on the command line; a DIR alone
  * or DIR(options) with no client is given to localhost only (127.0.0.0/8 and ::1); the command line's
- * defaults are rw,sync,root_squash,insecure. See holdfast-serve(8). */
+ * defaults are rw,sync,root_squash,insecure, and what stands in DIR(options) is a default for the
+ * clients behind it. DIR may be relative. See holdfast-serve(8). */
 int export_table_add_argument(struct export_table *table, const char *argument,
                               struct export_problems *problems) MUST_USE;
 
-/* The options of the client specification that matches best, or NULL: the client may not use this
- * export. IPv4-mapped IPv6 addresses count as IPv4. Thread-safe, allocates nothing, does not block
- * (names were resolved when the table was made). */
+/* Looks up host names and netgroups, which may take as long as DNS does. A name that means nothing
+ * matches nobody, with a warning. Returns 0 or -ENOMEM. */
+int export_table_resolve(struct export_table *table, struct export_problems *problems) MUST_USE;
+
+/* The export a path is in: the entry with the longest path that is the path itself or a directory
+ * above it; NULL if there is none. Compares names only. */
+const struct export_entry *export_table_find(const struct export_table *table, const char *path);
+
+/*
+ * The client specification that matches best, or NULL: the client may not use this export.
+ *
+ * exports(5): a single host goes before a network, a network before a name with wildcards, that
+ * before a netgroup, and everyone comes last; of the same kind the first as written wins. A network
+ * is what was written with a slash, also when its prefix leaves one address.
+ *
+ * IPv4-mapped IPv6 addresses count as IPv4, and no IPv6 network contains them. Thread-safe,
+ * allocates nothing, does not block.
+ */
+const struct export_client *export_entry_match_client(const struct export_entry *entry,
+                                                      const struct sockaddr *peer);
+
+/* The options of the above, or NULL. */
 const struct export_options *export_entry_match(const struct export_entry *entry,
                                                 const struct sockaddr *peer);
+
+/* Does this one specification match? For explaining what export_entry_match did. */
+bool export_client_matches(const struct export_client *client, const struct sockaddr *peer);
+
+/* The options as exports(5) words, "rw,sync,...", always NUL-terminated. */
+#define EXPORT_OPTIONS_TEXT_BYTES_MAX 192U
+void export_options_text(const struct export_options *options,
+                         char text[EXPORT_OPTIONS_TEXT_BYTES_MAX]);
 
 #endif

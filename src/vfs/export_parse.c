@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * exports(5) text to a table. Pure on bytes: no file is opened, no name is looked up. (Only the
+ * directory of a command line argument is: it may be relative.)
+ *
+ *     LINE     = DIR { -OPTIONS | CLIENT[(OPTIONS)] }
+ *     in any word: "..." keeps blanks and #, \ooo is a byte in octal
+ *     \ at the end of a line joins the next line to it, # starts a comment, blanks part words
+ *
+ * 1. A line with an error in it is left out as a whole, and all its errors are reported.
+ * 2. What nfs-utils would take in a way that its author did not mean is a warning.
+ * 3. Memory is bounded by the size of the text and the limits in export.h.
+ */
+#include "vfs/export_internal.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct reader {
+    struct export_context context; /* its line is the line of the last word */
+    const char *next;
+    const char *end;
+    unsigned line; /* of next */
+    bool comments; /* # starts one */
+    char *word;    /* the last word, NUL-terminated; room for all of the text */
+    size_t word_bytes;
+    bool word_quoted; /* there were quotes or escapes in it */
+};
+
+/* One line while it is read. */
+struct line {
+    char *path;
+    uint32_t client_count;
+    struct export_client *clients;
+    struct export_options defaults;
+    bool defaults_unused;     /* no client came behind the last -OPTIONS */
+    const char *bare_client;  /* the client before, if it had no brackets */
+};
+
+static const struct export_options file_defaults = {
+    .sync = true, .secure = true, .root_squash = true, .anonuid = 65534, .anongid = 65534};
+static const struct export_options argument_defaults = {
+    .rw = true, .sync = true, .root_squash = true, .anonuid = 65534, .anongid = 65534};
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
+}
+
+/* Bytes of a line end at `at`, a CR before the LF included; 0 if there is none. */
+static size_t newline_bytes(const struct reader *reader, const char *at)
+{
+    if (at < reader->end && *at == '\n') {
+        return 1;
+    }
+    return reader->end - at >= 2 && at[0] == '\r' && at[1] == '\n' ? 2 : 0;
+}
+
+/* Takes "\ newline blanks" if it stands next. */
+static bool take_continuation(struct reader *reader)
+{
+    if (reader->next == reader->end || *reader->next != '\\') {
+        return false;
+    }
+    size_t bytes = newline_bytes(reader, reader->next + 1);
+    if (bytes == 0) {
+        return false;
+    }
+    reader->next += 1 + bytes;
+    reader->line++;
+    while (reader->next < reader->end && (*reader->next == ' ' || *reader->next == '\t')) {
+        reader->next++;
+    }
+    return true;
+}
+
+static void skip_comment(struct reader *reader)
+{
+    while (reader->next < reader->end && *reader->next != '\n') {
+        reader->next++;
+    }
+}
+
+static void skip_blanks(struct reader *reader)
+{
+    while (reader->next < reader->end) {
+        if (is_blank(*reader->next)) {
+            reader->next++;
+        } else if (*reader->next == '#' && reader->comments) {
+            skip_comment(reader);
+        } else if (!take_continuation(reader)) {
+            return;
+        }
+    }
+}
+
+static bool octal_at(const struct reader *reader, const char *at, unsigned *value)
+{
+    *value = 0;
+    if (reader->end - at < 3) {
+        return false;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (at[i] < '0' || at[i] > '7') {
+            return false;
+        }
+        *value = *value * 8 + (unsigned)(at[i] - '0');
+    }
+    return true;
+}
+
+/* The backslash is next, and no line end behind it. */
+static void take_backslash(struct reader *reader)
+{
+    struct export_context *context = &reader->context;
+    unsigned value;
+
+    reader->next++;
+    if (!octal_at(reader, reader->next, &value)) {
+        if (reader->next < reader->end && *reader->next == ' ') {
+            export_warning(context, "a backslash does not protect a blank here: write \\040, or put "
+                                    "the name in double quotes");
+        }
+        reader->word[reader->word_bytes++] = '\\';
+        return;
+    }
+    if (value == 0 || value > 255) {
+        export_error(context, "'\\%03o' is no byte of a name: \\001 to \\377", value);
+    } else {
+        reader->word[reader->word_bytes++] = (char)value;
+    }
+    reader->word_quoted = true;
+    reader->next += 3;
+}
+
+/* Reads one word into reader->word; false at the end of the line, whose end is not taken. */
+static bool next_word(struct reader *reader)
+{
+    bool in_quotes = false;
+
+    skip_blanks(reader);
+    reader->word_bytes = 0;
+    reader->word_quoted = false;
+    reader->context.line = reader->line;
+    if (reader->next == reader->end || *reader->next == '\n') {
+        return false;
+    }
+    while (reader->next < reader->end && newline_bytes(reader, reader->next) == 0) {
+        char c = *reader->next;
+        if (!in_quotes && (is_blank(c) || (c == '#' && reader->comments))) {
+            break;
+        }
+        if (c == '\\' && newline_bytes(reader, reader->next + 1) > 0) {
+            if (!in_quotes) {
+                break;
+            }
+            (void)take_continuation(reader);
+            reader->word[reader->word_bytes++] = ' ';
+        } else if (c == '\\') {
+            take_backslash(reader);
+        } else if (c == '"') {
+            in_quotes = !in_quotes;
+            reader->word_quoted = true;
+            reader->next++;
+        } else {
+            if (c == '\0') {
+                export_error(&reader->context, "a NUL byte: this is not text");
+            }
+            reader->word[reader->word_bytes++] = c;
+            reader->next++;
+        }
+    }
+    if (in_quotes) {
+        export_error(&reader->context, "a double quote is opened and not closed on the line");
+    }
+    reader->word[reader->word_bytes] = '\0';
+    return true;
+}
+
+/* Takes "." and doubled and final slashes out of a path. */
+static void tidy_path(char *path)
+{
+    char *out = path;
+
+    for (const char *in = path; *in != '\0';) {
+        size_t bytes = strcspn(in + 1, "/") + 1; /* a slash and a name */
+        bool keep = bytes > 1 && !(bytes == 2 && in[1] == '.');
+        if (keep) {
+            memmove(out, in, bytes);
+            out += bytes;
+        }
+        in += bytes;
+    }
+    if (out == path) {
+        *out++ = '/';
+    }
+    *out = '\0';
+}
+
+static bool has_dot_dot(const char *path)
+{
+    for (const char *at = strstr(path, "/.."); at != NULL; at = strstr(at + 1, "/..")) {
+        if (at[3] == '/' || at[3] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void take_path(struct export_context *context, char *path, struct line *line)
+{
+    if (path[0] != '/') {
+        export_error(context, "'%s' is no directory to export: it must begin with '/'", path);
+        return;
+    }
+    if (has_dot_dot(path)) {
+        export_error(context, "'%s': a path with '..' in it; write the directory that is meant", path);
+        return;
+    }
+    tidy_path(path);
+    if (strlen(path) > EXPORT_PATH_BYTES_MAX) {
+        export_error(context, "a path of %zu bytes; %u are allowed", strlen(path),
+                     EXPORT_PATH_BYTES_MAX);
+        return;
+    }
+    line->path = export_copy(context, path);
+}
+
+/* Appends a client, taking over what it points to. */
+static void add_client(struct export_context *context, struct line *line,
+                       struct export_client *client)
+{
+    void *clients = line->clients;
+
+    if (line->client_count == EXPORT_CLIENT_COUNT_MAX) {
+        export_error(context, "more than %u clients on one line", EXPORT_CLIENT_COUNT_MAX);
+    } else if (export_grow(context, &clients, line->client_count, sizeof *client)) {
+        line->clients = clients;
+        line->clients[line->client_count++] = *client;
+        return;
+    }
+    export_client_free(client);
+}
+
+static void add_named_client(struct export_context *context, struct line *line, const char *name,
+                             const struct export_options *options)
+{
+    struct export_client client = {.options = *options};
+
+    if (export_client_parse(context, name, &client)) {
+        add_client(context, line, &client);
+    } else {
+        export_client_free(&client);
+    }
+}
+
+static void warn_of_everyone(struct export_context *context, const struct line *line,
+                             const char *brackets)
+{
+    if (line->bare_client != NULL) {
+        export_warning(context,
+                       "the blank before '%s' makes it an entry of its own: '%s' gets the defaults, "
+                       "and everyone gets '%s'; write %s%s, or *%s if everyone is meant",
+                       brackets, line->bare_client, brackets, line->bare_client, brackets, brackets);
+    } else {
+        export_warning(context, "'%s' without a client is for everyone; write *%s if that is meant",
+                       brackets, brackets);
+    }
+}
+
+/* CLIENT, CLIENT(OPTIONS) or (OPTIONS). */
+static void take_client(struct reader *reader, struct line *line)
+{
+    struct export_context *context = &reader->context;
+    struct export_options options = line->defaults;
+    char *name = reader->word;
+    char *bracket = strchr(name, '(');
+
+    line->defaults_unused = false;
+    if (bracket == NULL) {
+        if (strchr(name, ')') != NULL) {
+            export_error(context, "'%s': a ')' without '('; no blanks are allowed in the brackets",
+                         name);
+            return;
+        }
+        add_named_client(context, line, name, &options);
+        line->bare_client =
+            line->client_count > 0 ? line->clients[line->client_count - 1].text : NULL;
+        return;
+    }
+    char *end = strchr(bracket, ')');
+    if (end == NULL || end[1] != '\0' || strchr(bracket + 1, '(') != NULL) {
+        export_error(context, end == NULL ? "'%s': the '(' is not closed; no blanks are allowed in "
+                                            "the brackets"
+                                          : "'%s': more behind the brackets than a blank",
+                     name);
+        return;
+    }
+    if (bracket == name) {
+        warn_of_everyone(context, line, name);
+    }
+    *end = '\0';
+    *bracket = '\0';
+    if (export_options_parse(context, bracket + 1, &options)) {
+        add_named_client(context, line, name, &options);
+    }
+    line->bare_client = NULL;
+}
+
+static void take_clients(struct reader *reader, struct line *line)
+{
+    struct export_context *context = &reader->context;
+
+    while (next_word(reader)) {
+        if (reader->word[0] == '-') {
+            (void)export_options_parse(context, reader->word + 1, &line->defaults);
+            line->defaults_unused = true;
+            line->bare_client = NULL;
+        } else {
+            take_client(reader, line);
+        }
+    }
+}
+
+static void free_line(struct line *line)
+{
+    for (uint32_t i = 0; i < line->client_count; i++) {
+        export_client_free(&line->clients[i]);
+    }
+    free(line->clients);
+    free(line->path);
+}
+
+/* Gives the line to the table if it is good. */
+static void end_line(struct export_context *context, struct line *line)
+{
+    if (!context->line_is_bad && !context->no_memory) {
+        export_table_join(context, line->path, line->clients, line->client_count);
+        line->client_count = 0;
+    }
+    context->line_is_bad = false;
+    free_line(line);
+}
+
+/* The '(' of an unquoted DIR(OPTIONS), NULL if the word is not that. */
+static char *brackets_in_path(const struct reader *reader)
+{
+    bool closed = reader->word_bytes > 0 && reader->word[reader->word_bytes - 1] == ')';
+
+    return closed && !reader->word_quoted ? strrchr(reader->word, '(') : NULL;
+}
+
+static void parse_line(struct reader *reader)
+{
+    struct export_context *context = &reader->context;
+    struct line line = {.defaults = file_defaults};
+
+    if (!next_word(reader)) {
+        return;
+    }
+    unsigned first_line = context->line;
+    if (brackets_in_path(reader) != NULL) {
+        export_warning(context, "the brackets are taken as part of the name '%s'; options stand "
+                                "behind a client, as in: DIR CLIENT(rw)",
+                       reader->word);
+    }
+    take_path(context, reader->word, &line);
+    take_clients(reader, &line);
+    context->line = first_line;
+    if (line.client_count == 0 && !context->line_is_bad) {
+        export_warning(context, "no client is named, so that everyone may use %s; write * if that is "
+                                "meant",
+                       line.path == NULL ? "it" : line.path);
+        add_named_client(context, &line, "*", &line.defaults);
+    } else if (line.defaults_unused) {
+        export_warning(context, "no client stands behind the last -OPTIONS, so that they mean nothing");
+    }
+    end_line(context, &line);
+}
+
+int export_table_add_text(struct export_table *table, const char *file, const char *text,
+                          size_t text_bytes, struct export_problems *problems)
+{
+    static const char byte_order_mark[3] = "\xef\xbb\xbf";
+    struct reader reader = {
+        .context = {.table = table, .problems = problems, .file = file},
+        .next = text,
+        .end = text + text_bytes,
+        .line = 1,
+        .comments = true,
+    };
+
+    reader.word = malloc(text_bytes + 1);
+    if (reader.word == NULL) {
+        return -ENOMEM;
+    }
+    if (text_bytes >= sizeof byte_order_mark &&
+        memcmp(text, byte_order_mark, sizeof byte_order_mark) == 0) {
+        reader.next += sizeof byte_order_mark;
+    }
+    while (reader.next < reader.end && !reader.context.no_memory) {
+        parse_line(&reader);
+        if (reader.next < reader.end) { /* at the newline */
+            reader.next++;
+            reader.line++;
+        }
+    }
+    free(reader.word);
+    return export_context_result(&reader.context);
+}
+
+/* The DIR of an argument, made absolute. */
+static void take_argument_path(struct export_context *context, const char *text, struct line *line)
+{
+    char path[PATH_MAX];
+
+    if (strlen(text) >= sizeof path) {
+        export_error(context, "a path of %zu bytes; %u are allowed", strlen(text),
+                     EXPORT_PATH_BYTES_MAX);
+        return;
+    }
+    if (text[0] == '/') {
+        strcpy(path, text);
+    } else if (realpath(text, path) == NULL) {
+        export_error(context, "cannot find directory '%s': %s", text, strerror(errno));
+        return;
+    }
+    take_path(context, path, line);
+}
+
+static void parse_argument(struct reader *reader, struct line *line)
+{
+    struct export_context *context = &reader->context;
+
+    if (!next_word(reader)) {
+        export_error(context, "an empty argument where a directory is meant");
+        return;
+    }
+    char *bracket = brackets_in_path(reader);
+    if (bracket != NULL) {
+        *bracket = '\0';
+        reader->word[reader->word_bytes - 1] = '\0';
+        (void)export_options_parse(context, bracket + 1, &line->defaults);
+    }
+    take_argument_path(context, reader->word, line);
+    take_clients(reader, line);
+    if (reader->next < reader->end) {
+        export_error(context, "a line end in an argument; give each directory as one argument");
+    }
+}
+
+/* Is the argument as it stands a directory? Then a blank in it parts nothing. */
+static bool is_directory(const char *argument)
+{
+    struct stat st;
+
+    return stat(argument, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+int export_table_add_argument(struct export_table *table, const char *argument,
+                              struct export_problems *problems)
+{
+    size_t bytes = strlen(argument);
+    struct line line = {.defaults = argument_defaults};
+    struct reader reader = {
+        .context = {.table = table, .problems = problems},
+        .next = argument,
+        .end = argument + bytes,
+    };
+
+    reader.word = malloc(bytes + 1);
+    if (reader.word == NULL) {
+        return -ENOMEM;
+    }
+    if (is_directory(argument)) {
+        take_argument_path(&reader.context, argument, &line);
+    } else {
+        parse_argument(&reader, &line);
+    }
+    if (line.client_count == 0 && !reader.context.line_is_bad) {
+        add_named_client(&reader.context, &line, "127.0.0.0/8", &line.defaults);
+        add_named_client(&reader.context, &line, "::1", &line.defaults);
+    }
+    end_line(&reader.context, &line);
+    free(reader.word);
+    return export_context_result(&reader.context);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names to addresses, once, when the table is made: a request never waits for DNS. The part of
+ * exports that asks the machine (getaddrinfo(3) and NSS netgroups) and not only bytes.
+ */
+#include "vfs/export_internal.h"
+
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void sort_unique(struct export_client *client)
+{
+    uint32_t kept = 0;
+
+    if (client->resolved_count == 0) {
+        return;
+    }
+    qsort(client->resolved, client->resolved_count, 16, export_address_compare);
+    for (uint32_t i = 1; i < client->resolved_count; i++) {
+        if (memcmp(client->resolved[i], client->resolved[kept], 16) != 0) {
+            memcpy(client->resolved[++kept], client->resolved[i], 16);
+        }
+    }
+    client->resolved_count = kept + 1;
+}
+
+/* Appends the addresses of a host; 0 or the error of getaddrinfo. */
+static int add_host(struct export_context *context, struct export_client *client, const char *host)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *list = NULL;
+
+    int error = getaddrinfo(host, NULL, &hints, &list);
+    if (error != 0) {
+        return error;
+    }
+    for (const struct addrinfo *ai = list; ai != NULL; ai = ai->ai_next) {
+        uint8_t address[16];
+        if (!export_address(ai->ai_addr, address)) {
+            continue;
+        }
+        if (client->resolved_count == EXPORT_RESOLVED_COUNT_MAX) {
+            export_warning(context, "'%s' has more than %u addresses; the others are left out",
+                           client->text, EXPORT_RESOLVED_COUNT_MAX);
+            break;
+        }
+        void *resolved = client->resolved;
+        if (!export_grow(context, &resolved, client->resolved_count, 16)) {
+            break;
+        }
+        client->resolved = resolved;
+        memcpy(client->resolved[client->resolved_count++], address, 16);
+    }
+    freeaddrinfo(list);
+    return 0;
+}
+
+static void resolve_host(struct export_context *context, struct export_client *client)
+{
+    int error = add_host(context, client, client->text);
+
+    if (error != 0) {
+        export_warning(context,
+                       "cannot look up host '%s' (%s): it matches nobody until the exports are read "
+                       "again",
+                       client->text, gai_strerror(error));
+    }
+}
+
+/* exports(5): "Only the host part of each netgroup member is considered. Empty host parts or those
+ * containing a single dash are ignored." */
+static void resolve_netgroup(struct export_context *context, struct export_client *client)
+{
+    char buffer[4096];
+    char *host, *user, *domain;
+    uint32_t member_count = 0;
+
+    if (setnetgrent(client->text + 1) == 1) {
+        while (getnetgrent_r(&host, &user, &domain, buffer, sizeof buffer) == 1) {
+            if (host == NULL || *host == '\0' || strcmp(host, "-") == 0) {
+                continue;
+            }
+            member_count++;
+            int error = add_host(context, client, host);
+            if (error != 0) {
+                export_warning(context, "cannot look up '%s' of netgroup '%s' (%s): it matches nobody",
+                               host, client->text, gai_strerror(error));
+            }
+        }
+    }
+    endnetgrent();
+    if (member_count == 0) {
+        export_warning(context,
+                       "netgroup '%s' matches nobody: no host in it, or no such netgroup (try "
+                       "`getent netgroup %s`; nsswitch.conf(5) says where it is looked for)",
+                       client->text, client->text + 1);
+    }
+}
+
+int export_table_resolve(struct export_table *table, struct export_problems *problems)
+{
+    struct export_context context = {.table = table, .problems = problems};
+
+    for (uint32_t i = 0; i < table->entry_count; i++) {
+        struct export_entry *entry = &table->entries[i];
+        for (uint32_t j = 0; j < entry->client_count; j++) {
+            struct export_client *client = &entry->clients[j];
+            client->resolved_count = 0;
+            context.file = client->file;
+            context.line = client->line;
+            if (client->kind == EXPORT_HOST) {
+                resolve_host(&context, client);
+            } else if (client->kind == EXPORT_NETGROUP) {
+                resolve_netgroup(&context, client);
+            }
+            sort_unique(client);
+        }
+    }
+    return export_context_result(&context);
+}
