@@ -1,0 +1,475 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures NFS servers beside each other on loopback: CPU per operation, throughput, latency.
+
+All servers run at once, idle but for the one under load, in a network namespace and a mount
+namespace of their own; each has an export of its own with the same files in it. Every round puts
+each load on each server in turn, so that what disturbs the machine disturbs all of them; what is
+printed is the median over the rounds. Nothing is asserted: see docs/bench.md for how to read it.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MIB = 1 << 20
+BIG_BYTES = 256 * MIB
+FILES = 1000
+
+
+class Row:
+    """One line of the table: a load, and which number of it counts."""
+
+    def __init__(self, name, args, *, metric="server_us_per_op", fresh=None, bulk=False):
+        self.name = name
+        self.args = args.split()
+        self.metric = metric
+        self.fresh = fresh  # wants a directory of its own: "empty", or "full" of files
+        self.bulk = bulk  # bytes per second, beside iperf3
+
+
+def rows(options):
+    create = 4000 if options.quick else 20000
+    huge = options.huge
+    many = f"--files {FILES}"
+    data = f"--span {BIG_BYTES}"
+    return [
+        Row("NULL", "--op null"),
+        Row("GETATTR, 1 file", "--op getattr --dir big"),
+        Row("GETATTR, 1,000 files", f"--op getattr --dir many {many}"),
+        Row("GETATTR, 1,000 files, a send each", f"--op getattr --dir many {many} --one-by-one"),
+        Row("LOOKUP, 1 name", "--op lookup --dir many"),
+        Row("LOOKUP, 1,000 names", f"--op lookup --dir many {many}"),
+        Row("READ 4 KiB, 1 file", f"--op read --dir big --size 4096 {data}"),
+        Row("READ 4 KiB, 1,000 files", f"--op read --dir many --size 4096 {many}"),
+        Row("WRITE 4 KiB unstable, 1 file", f"--op write --dir out --size 4096 --span {64 * MIB}"),
+        Row("WRITE 4 KiB unstable, 1,000 files", f"--op write --dir many --size 4096 {many}"),
+        Row("CREATE", f"--op create --in-flight 16 --count {create}", fresh="empty"),
+        Row("REMOVE", f"--op remove --in-flight 16 --count {create}", fresh="full"),
+        Row("READ 1 MiB", f"--op read --dir big --size {MIB} --in-flight 8 {data}", bulk=True),
+        Row("WRITE 1 MiB unstable", f"--op write --dir out --size {MIB} --in-flight 8 {data}",
+            bulk=True),
+        Row("NULL, 1 in flight", "--op null --in-flight 1", metric="p50_us"),
+        Row("GETATTR, 1 in flight", "--op getattr --dir big --in-flight 1", metric="p50_us"),
+        Row(f"READDIRPLUS of {huge:,} files, per entry",
+            "--op readdirplus --dir huge --in-flight 1 --size 65536", metric="server_us_per_unit"),
+        Row("GETATTR, 10 connections", "--op getattr --dir big --in-flight 1 --active 10",
+            metric="p99_us"),
+        Row("GETATTR, 10 of 1,000 connections",
+            "--op getattr --dir big --in-flight 1 --active 10 --connections 1000", metric="p99_us"),
+    ]
+
+
+# ---- servers ----
+
+
+class Server:
+    name = ""
+
+    def __init__(self, options, work, export):
+        self.options = options
+        self.work = work
+        self.export = export
+        self.port = free_port()
+        self.mount_port = self.port
+        self.log_path = os.path.join(work, self.name + ".log")
+        self.process = None
+        self.dirs_made = 0
+
+    def command(self):
+        raise NotImplementedError
+
+    def can(self, row):
+        return True
+
+    def before_start(self):
+        pass
+
+    def after_start(self):
+        pass
+
+    def start(self):
+        self.before_start()
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log, preexec_fn=die_with_parent)
+        deadline = time.monotonic() + 30
+        while not (is_listening(self.port) and is_listening(self.mount_port)):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                with open(self.log_path, encoding="utf-8", errors="replace") as log:
+                    sys.exit(f"bench: {self.name} did not start:\n{log.read()[-2000:]}")
+            time.sleep(0.05)
+        self.after_start()
+
+    def stop(self):
+        if self.process is None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+
+class Holdfast(Server):
+    name = "holdfast"
+
+    def command(self):
+        state = os.path.join(self.work, "holdfast-state")
+        os.makedirs(state, exist_ok=True)
+        argument = f"{self.export} 127.0.0.1(rw,async,no_root_squash,insecure)"
+        return [self.options.holdfast, "serve", argument, "--port", str(self.port), "--portmap",
+                "off", "--state", state]
+
+
+class Ganesha(Server):
+    """nfs-ganesha, FSAL VFS, as packaged; it wants a portmapper while it starts, and only then."""
+
+    name = "ganesha"
+
+    def before_start(self):
+        self.mount_port = free_port()
+        self.config = os.path.join(self.work, "ganesha.conf")
+        with open(self.config, "w", encoding="utf-8") as config:
+            config.write(f"""
+NFS_CORE_PARAM {{ Protocols = 3; NFS_Port = {self.port}; MNT_Port = {self.mount_port};
+    Enable_NLM = false; Enable_RQUOTA = false; }}
+NFSv4 {{ RecoveryBackend = fs; }}
+EXPORT {{ Export_Id = 1; Path = {self.export}; Pseudo = {self.export}; Access_Type = RW;
+    Squash = No_Root_Squash; SecType = sys; Protocols = 3; Transports = TCP;
+    FSAL {{ Name = VFS; }} }}
+LOG {{ Default_Log_Level = EVENT; }}
+""")
+        self.rpcbind = subprocess.Popen(["rpcbind", "-w", "-f"], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                        preexec_fn=die_with_parent)
+        time.sleep(1)
+
+    def command(self):
+        return ["ganesha.nfsd", "-F", "-f", self.config, "-p", os.path.join(self.work, "g.pid"),
+                "-L", self.log_path, "-N", "NIV_EVENT"]
+
+    def after_start(self):
+        time.sleep(1)
+        self.rpcbind.terminate()
+        self.rpcbind.wait()
+
+
+class Floor(Server):
+    """Answers NULL, and nothing else, at the least cost there is: see floor.c."""
+
+    name = "floor"
+
+    def command(self):
+        return [os.path.join(os.path.dirname(self.options.load), "floor"), str(self.port)]
+
+    def can(self, row):
+        return row.args[:2] == ["--op", "null"]
+
+
+SERVERS = {server.name: server for server in (Ganesha, Holdfast, Floor)}
+
+
+def die_with_parent():
+    import ctypes
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def is_listening(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+# ---- the files ----
+
+
+def fill(path, count, size_bytes):
+    os.makedirs(path, exist_ok=True)
+    data = b"holdfast" * (min(size_bytes, MIB) // 8)
+    for number in range(count):
+        with open(f"{path}/f{number:06d}", "wb") as file:
+            for _ in range(max(size_bytes // MIB, 1) if data else 0):
+                file.write(data)
+
+
+def prepare(export, options):
+    fill(f"{export}/many", FILES, 4096)
+    fill(f"{export}/big", 1, BIG_BYTES)
+    fill(f"{export}/out", 1, BIG_BYTES)
+    fill(f"{export}/huge", options.huge, 0)
+
+
+# ---- measuring ----
+
+
+def load(options, server, args):
+    command = [options.load, "--port", str(server.port), "--mount-port", str(server.mount_port),
+               "--export", server.export, "--pid", str(server.process.pid)] + args
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=600)
+    if done.returncode != 0:
+        print(f"bench: {server.name}: {' '.join(args)}: {done.stderr.strip()}", file=sys.stderr)
+        return None
+    return json.loads(done.stdout)
+
+
+def fresh_dir(options, server, row):
+    """A directory no server has seen before, filled through the server where the row wants it."""
+    server.dirs_made += 1
+    name = f"new{server.dirs_made}"
+    os.makedirs(f"{server.export}/{name}")
+    if row.fresh == "full":
+        count = row.args[row.args.index("--count") + 1]
+        load(options, server, ["--op", "create", "--dir", name, "--in-flight", "16", "--count",
+                               count])
+    return name
+
+
+def measure(options, server, row):
+    if not server.can(row):
+        return None
+    args = list(row.args)
+    if row.fresh is not None:
+        name = fresh_dir(options, server, row)
+        args += ["--dir", name]
+    else:
+        args += ["--seconds", str(options.seconds), "--warmup", "0.3"]
+    result = load(options, server, args)
+    if row.fresh is not None:
+        shutil.rmtree(f"{server.export}/{name}")
+    if result is not None:
+        result.update(server=server.name, row=row.name)
+        options.json_file.write(json.dumps(result) + "\n")
+        options.json_file.flush()
+    return result
+
+
+def iperf(options):
+    """Bytes per second of a single iperf3 stream on the same loopback."""
+    port = free_port()
+    server = subprocess.Popen(["iperf3", "-s", "-1", "-p", str(port)], stdout=subprocess.DEVNULL,
+                              preexec_fn=die_with_parent)
+    while not is_in_listen(port):
+        time.sleep(0.05)
+    done = subprocess.run(["iperf3", "-c", "127.0.0.1", "-p", str(port), "-t",
+                           str(max(1, round(options.seconds))), "-J"], stdout=subprocess.PIPE,
+                          check=True)
+    server.wait()
+    return json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"] / 8
+
+
+def is_in_listen(port):
+    with open("/proc/net/tcp", encoding="ascii") as tcp, \
+            open("/proc/net/tcp6", encoding="ascii") as tcp6:
+        lines = tcp.readlines() + tcp6.readlines()
+    return any(f":{port:04X}" in line.split()[1] and line.split()[3] == "0A"
+               for line in lines[1:] if len(line.split()) > 3)
+
+
+def memory(options, servers):
+    """Growth of a freshly started server: for a connection, and for a file it has been told of."""
+    grown = {}
+    for server in servers:
+        if server.name == "floor":
+            continue
+        server.stop()
+        server.start()
+        load(options, server, ["--op", "null", "--seconds", "0.2"])
+        idle = load(options, server, ["--op", "null", "--connections", "1000", "--seconds", "0.2"])
+        server.stop()
+        server.start()
+        load(options, server, ["--op", "getattr", "--dir", "big", "--seconds", "0.2"])
+        known = load(options, server, ["--op", "lookup", "--dir", "huge", "--files",
+                                       str(options.huge), "--count", str(options.huge)])
+        grown[server.name] = {
+            "connection": (idle["rss_open_bytes"] - idle["rss_before_bytes"]) / 1000,
+            "handle": (known["rss_after_bytes"] - known["rss_open_bytes"]) / options.huge,
+            "start": idle["rss_before_bytes"],
+        }
+        options.json_file.write(json.dumps({"server": server.name, "memory": grown[server.name]})
+                                + "\n")
+    return grown
+
+
+# ---- the table ----
+
+
+METRIC_NAMES = {"server_us_per_op": "µs CPU", "server_us_per_unit": "µs CPU",
+                "p50_us": "µs median", "p99_us": "µs p99"}
+
+
+def values(results, key):
+    return [result[key] for result in results if result is not None]
+
+
+def median(results, key):
+    found = values(results, key)
+    return statistics.median(found) if found else None
+
+
+def number(value):
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def cell(row, results):
+    """The metric, and in brackets the other number one wants to see beside it."""
+    value = median(results, row.metric)
+    if value is None:
+        return "-"
+    if row.bulk:
+        more = f"{median(results, 'ops_per_s') * MIB / 1e9:.2f} GB/s"
+    elif row.metric == "p50_us":
+        more = f"p99 {number(median(results, 'p99_us'))}"
+    elif row.metric == "server_us_per_unit":
+        more = f"{median(results, 'units_per_s'):,.0f}/s"
+    else:
+        more = f"{median(results, 'ops_per_s'):,.0f}/s"
+    return f"{number(value)} ({more})"
+
+
+def spread(row, by_name):
+    """Half the distance of the extremes over the median, of the worst server, in percent."""
+    worst = 0
+    for results in by_name.values():
+        found = values(results, row.metric)
+        if len(found) > 1:
+            worst = max(worst, (max(found) - min(found)) / 2 / statistics.median(found))
+    return f"{worst * 100:.0f} %"
+
+
+def print_table(table, names, iperf_rates):
+    base, others = names[0], [name for name in names[1:] if name != "floor"]
+    ratios = [f"{name}/{base}" for name in others]
+    head = ["operation", "measure"] + names + ratios + ["spread"]
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    for row, by_name in table:
+        cells = [row.name, METRIC_NAMES[row.metric]] + [cell(row, by_name[name]) for name in names]
+        of_base = median(by_name[base], row.metric)
+        for name in others:
+            value = median(by_name[name], row.metric)
+            cells.append(f"{value / of_base:.3f}" if value and of_base else "-")
+        print("| " + " | ".join(cells + [spread(row, by_name)]) + " |")
+    if iperf_rates:
+        print(f"\niperf3, single stream: {statistics.median(iperf_rates) / 1e9:.2f} GB/s "
+              f"({min(iperf_rates) / 1e9:.2f} to {max(iperf_rates) / 1e9:.2f})")
+
+
+def print_machine(options, work):
+    with open("/proc/cpuinfo", encoding="utf-8") as cpuinfo:
+        model = re.search(r"model name\s*: (.*)", cpuinfo.read())
+    stat = subprocess.run(["stat", "-f", "-c", "%T", work], stdout=subprocess.PIPE, text=True,
+                          check=True)
+    print(f"{model.group(1) if model else 'unknown CPU'}, {os.cpu_count()} CPUs, Linux "
+          f"{platform.release()}, export on {stat.stdout.strip()}; {options.rounds} rounds of "
+          f"{options.seconds} s; load average {os.getloadavg()[0]:.2f} at the start\n")
+
+
+# ---- start ----
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--holdfast", default=f"{HERE}/../build/holdfast")
+    parser.add_argument("--load", default=f"{HERE}/../build/bench/load")
+    parser.add_argument("--servers", default=",".join(SERVERS),
+                        help="which, the first one is the base of the ratios")
+    parser.add_argument("--dir", default="/var/tmp", help="where the exports are made")
+    parser.add_argument("--quick", action="store_true", help="3 short rounds: a few minutes")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--huge", type=int, default=100000, help="files in the large directory")
+    parser.add_argument("--rows", default="", help="only rows whose name matches this pattern")
+    parser.add_argument("--no-memory", action="store_true")
+    parser.add_argument("--json", default="/dev/null", help="every single result, a line each")
+    options = parser.parse_args()
+    options.rounds = options.rounds or (3 if options.quick else 9)
+    options.seconds = options.seconds or (0.7 if options.quick else 2.0)
+    options.json_file = open(options.json, "w", encoding="utf-8")
+    return options
+
+
+def enter_namespaces():
+    """Ports, portmapper and the state of a server are nobody else's business."""
+    if os.environ.get("BENCH_INSIDE") is None:
+        os.environ["BENCH_INSIDE"] = "yes"
+        os.execvp("unshare", ["unshare", "--net", "--mount", sys.executable] + sys.argv)
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    for path in ("/run", "/var/lib/nfs"):
+        if os.path.isdir(path):
+            subprocess.run(["mount", "-t", "tmpfs", "tmpfs", path], check=True)
+
+
+def choose(options):
+    names = options.servers.split(",")
+    missing = []
+    if not os.access(options.load, os.X_OK):
+        sys.exit(f"bench: {options.load} is not built; it needs libnfs-dev")
+    if not os.access(options.holdfast, os.X_OK):
+        missing.append("holdfast")
+    if shutil.which("ganesha.nfsd") is None:
+        missing.append("ganesha")
+    for name in missing:
+        print(f"bench: {name} is not there, and left out", file=sys.stderr)
+    names = [name for name in names if name not in missing]
+    return names or sys.exit("bench: no server to measure")
+
+
+def main():
+    options = parse()
+    enter_namespaces()
+    names = choose(options)
+    work = os.path.join(options.dir, f"holdfast-bench.{os.getpid()}")
+    os.makedirs(work)
+    servers = []
+    try:
+        for name in names:
+            export = os.path.join(work, name)
+            os.makedirs(export)
+            prepare(export, options)
+            servers.append(SERVERS[name](options, work, export))
+        os.sync()
+        for server in servers:
+            server.start()
+        print_machine(options, work)
+        wanted = [row for row in rows(options) if re.search(options.rows, row.name)]
+        table = [(row, {name: [] for name in names}) for row in wanted]
+        iperf_rates = []
+        for _ in range(options.rounds):
+            for row, by_name in table:
+                if row.bulk and shutil.which("iperf3"):
+                    iperf_rates.append(iperf(options))
+                for server in servers:
+                    by_name[server.name].append(measure(options, server, row))
+        print_table(table, names, iperf_rates)
+        if not options.no_memory:
+            for name, grown in memory(options, servers).items():
+                print(f"memory, {name}: {grown['start'] / MIB:.1f} MiB at start, "
+                      f"{grown['connection']:,.0f} bytes a connection, "
+                      f"{grown['handle']:,.0f} bytes a known file")
+    finally:
+        for server in servers:
+            server.stop()
+        shutil.rmtree(work)
+
+
+if __name__ == "__main__":
+    main()
