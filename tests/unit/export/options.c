@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options: defaults, every word of the manual, and that no word is swallowed. */
+#include "fixture.h"
+
+static const char *text_of(const struct export_options *options)
+{
+    static char text[EXPORT_OPTIONS_TEXT_BYTES_MAX];
+
+    assert_non_null(options);
+    export_options_text(options, text);
+    return text;
+}
+
+static void defaults_are_those_of_the_manual(void **state)
+{
+    struct fixture *f = *state;
+
+    load(f, "/a 10.0.0.1\n/b 10.0.0.1()\n");
+    for (const char *path = "/a"; path != NULL; path = path[1] == 'a' ? "/b" : NULL) {
+        assert_string_equal(text_of(gets(f, path, "10.0.0.1")),
+                            "ro,sync,secure,root_squash,no_all_squash,anonuid=65534,anongid=65534");
+    }
+}
+
+static void words_set_what_they_say(void **state)
+{
+    struct fixture *f = *state;
+
+    load(f, "/a 10.0.0.1(rw,async,insecure,no_root_squash,all_squash,anonuid=150,anongid=100)\n"
+            "/b 10.0.0.1(rw,ro,async,sync,insecure,secure,no_root_squash,root_squash,all_squash,"
+            "no_all_squash,)\n"
+            "/c 10.0.0.1(anonuid=-2,anongid=4294967294)\n");
+    assert_problems(f, NULL);
+    assert_string_equal(text_of(gets(f, "/a", "10.0.0.1")),
+                        "rw,async,insecure,no_root_squash,all_squash,anonuid=150,anongid=100");
+    assert_string_equal(text_of(gets(f, "/b", "10.0.0.1")),
+                        "ro,sync,secure,root_squash,no_all_squash,anonuid=65534,anongid=65534");
+    assert_int_equal(gets(f, "/c", "10.0.0.1")->anonuid, 4294967294);
+    assert_int_equal(gets(f, "/c", "10.0.0.1")->anongid, 4294967294);
+}
+
+static void dash_list_is_a_default_that_clients_override(void **state)
+{
+    struct fixture *f = *state;
+
+    load(f, "/srv/x/e -sync,ro 127.0.0.2 127.0.0.3(rw) 127.0.0.4\n"
+            "/srv/x/f 127.0.0.2 -rw 127.0.0.3 -no_root_squash 127.0.0.4(ro) -ro\n"
+            "/srv/x/g 127.0.0.2\n");
+    assert_problems(f, "2:warning:-OPTIONS", NULL);
+    assert_gets(f, "/srv/x/e", "127.0.0.2", "ro");
+    assert_gets(f, "/srv/x/e", "127.0.0.3", "rw");
+    assert_gets(f, "/srv/x/e", "127.0.0.4", "ro");
+    assert_gets(f, "/srv/x/f", "127.0.0.2", "ro");
+    assert_true(gets(f, "/srv/x/f", "127.0.0.3")->root_squash);
+    assert_gets(f, "/srv/x/f", "127.0.0.3", "rw");
+    assert_gets(f, "/srv/x/f", "127.0.0.4", "ro");
+    assert_false(gets(f, "/srv/x/f", "127.0.0.4")->root_squash);
+    assert_true(gets(f, "/srv/x/g", "127.0.0.2")->root_squash);
+}
+
+static void the_manuals_sample_is_understood(void **state)
+{
+    struct fixture *f = *state;
+
+    load(f, "# sample /etc/exports file\n"
+            "/               master(rw) trusty(rw,no_root_squash)\n"
+            "/projects       proj*.local.domain(rw)\n"
+            "/usr            *.local.domain(ro) @trusted(rw)\n"
+            "/home/joe       pc001(rw,all_squash,anonuid=150,anongid=100)\n"
+            "/pub            *(ro,insecure,all_squash)\n"
+            "/srv/www        -sync,rw server @trusted @external(ro)\n"
+            "/foo            2001:db8:9:e54::/64(rw) 192.0.2.0/24(rw)\n"
+            "/build          buildhost[0-9].local.domain(rw)\n");
+    assert_int_equal(f->result, 0);
+    assert_int_equal(f->table->entry_count, 8);
+    assert_gets(f, "/foo", "2001:db8:9:e54::5", "rw");
+    assert_gets(f, "/foo", "192.0.2.77", "rw");
+    assert_gets(f, "/pub", "198.51.100.1", "ro");
+    assert_true(f->table->entries[5].clients[0].options.rw);
+    assert_false(f->table->entries[5].clients[2].options.rw);
+}
+
+static void words_without_effect_here_are_taken(void **state)
+{
+    struct fixture *f = *state;
+
+    load(f, "/a 10.0.0.1(rw,wdelay,no_wdelay,no_subtree_check,hide,nocrossmnt,secure_locks,auth_nlm,"
+            "no_acl,no_pnfs,sec=sys,xprtsec=none)\n");
+    assert_problems(f, NULL);
+    assert_gets(f, "/a", "10.0.0.1", "rw");
+}
+
+static void words_not_built_are_named(void **state)
+{
+    struct fixture *f = *state;
+
+    load(f, "/a 10.0.0.1(rw,subtree_check)\n/b 10.0.0.1(nohide)\n/c 10.0.0.1(crossmnt)\n"
+            "/d 10.0.0.1(insecure_locks)\n/e 10.0.0.1(no_auth_nlm)\n/f 10.0.0.1(nordirplus)\n"
+            "/g 10.0.0.1(pnfs)\n/h 10.0.0.1(security_label)\n/i 10.0.0.1(replicas=/x@y)\n");
+    assert_int_equal(f->result, 0);
+    assert_int_equal(f->table->entry_count, 9);
+    assert_problems(f, "1:warning:subtree_check", "2:warning:nohide", "3:warning:crossmnt",
+                    "4:warning:insecure_locks", "5:warning:no_auth_nlm", "6:warning:nordirplus",
+                    "7:warning:pnfs", "8:warning:security_label", "9:warning:replicas=/x@y", NULL);
+}
+
+static void words_that_protect_and_are_not_built_condemn_their_line(void **state)
+{
+    struct fixture *f = *state;
+
+    load(f, "/a *(mountpoint)\n/b *(mp=/mnt)\n/c *(refer=/x@y)\n/d *(sec=krb5)\n/e *(sec=krb5p:none)\n"
+            "/f *(xprtsec=mtls)\n/g *(squash_uids=0-15)\n/h *(sec=bogus)\n");
+    assert_int_equal(f->result, -EINVAL);
+    assert_int_equal(f->table->entry_count, 0);
+    for (unsigned line = 1; line <= 8; line++) {
+        bool said = false;
+        for (uint32_t i = 0; i < f->problems.count; i++) {
+            char place[32];
+            (void)snprintf(place, sizeof place, "exports:%u: error: ", line);
+            said = said || strncmp(f->problems.items[i].text, place, strlen(place)) == 0;
+        }
+        assert_true(said);
+    }
+}
+
+static void words_behind_another_flavor_are_for_that_flavor(void **state)
+{
+    struct fixture *f = *state;
+
+    load(f, "/a 10.0.0.1(sec=sys,ro,sec=krb5,rw,no_root_squash)\n"
+            "/b 10.0.0.1(sec=krb5:sys,rw)\n");
+    assert_int_equal(f->result, 0);
+    assert_gets(f, "/a", "10.0.0.1", "ro");
+    assert_true(gets(f, "/a", "10.0.0.1")->root_squash);
+    assert_gets(f, "/b", "10.0.0.1", "rw");
+    assert_problems(f, "1:warning:krb5", "2:warning:krb5", NULL);
+}
+
+static void unknown_words_are_named_with_a_guess(void **state)
+{
+    struct fixture *f = *state;
+
+    load(f, "/a *(no_rot_squash)\n/b *(rw=host)\n/c *(anonuid)\n/d *(somethingelse)\n/e *(RW)\n");
+    assert_problems(f, "1:error:'no_root_squash'", "2:error:'rw=host'", "3:error:'anonuid='",
+                    "4:error:'somethingelse'", "5:error:'RW'", NULL);
+    assert_int_equal(f->table->entry_count, 0);
+}
+
+static void ids_are_checked(void **state)
+{
+    struct fixture *f = *state;
+
+    load(f, "/a *(anonuid=)\n/b *(anonuid=-1)\n/c *(anongid=4294967295)\n/d *(anonuid=1x)\n"
+            "/e *(anonuid=99999999999999999999)\n/f *(anonuid=0)\n");
+    assert_problems(f, "1:error:anonuid=", "2:error:-1", "3:error:4294967295", "4:error:1x",
+                    "5:error:9999", "6:warning:root", NULL);
+}
+
+static void fsid_has_three_forms(void **state)
+{
+    struct fixture *f = *state;
+    static const uint8_t small[16] = {[12] = 0, 0, 1, 2};
+    static const uint8_t uuid[16] = {0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0,
+                                     0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0};
+
+    load(f, "/a 10.0.0.1(fsid=258)\n/b 10.0.0.1(fsid=12345678-9abc-def0-1234-56789abcdef0)\n"
+            "/c 10.0.0.1(fsid=root)\n/d 10.0.0.1(fsid=0x103)\n/e 10.0.0.1(fsid=x)\n"
+            "/f 10.0.0.1(fsid=)\n");
+    assert_problems(f, "5:error:fsid=x", "6:error:fsid=", NULL);
+    assert_memory_equal(gets(f, "/a", "10.0.0.1")->fsid, small, 16);
+    assert_memory_equal(gets(f, "/b", "10.0.0.1")->fsid, uuid, 16);
+    assert_true(gets(f, "/c", "10.0.0.1")->fsid_is_root);
+    assert_non_null(strstr(text_of(gets(f, "/a", "10.0.0.1")), ",fsid=258"));
+    assert_non_null(strstr(text_of(gets(f, "/b", "10.0.0.1")),
+                           ",fsid=12345678-9abc-def0-1234-56789abcdef0"));
+    assert_non_null(strstr(text_of(gets(f, "/c", "10.0.0.1")), ",fsid=root"));
+    assert_non_null(strstr(text_of(gets(f, "/d", "10.0.0.1")), ",fsid=259"));
+}
+
+static void fsid_belongs_to_the_directory(void **state)
+{
+    struct fixture *f = *state;
+
+    load(f, "/a 10.0.0.1\n/a 10.0.0.2(fsid=7)\n/a 10.0.0.3(ro)\n"
+            "/b 10.0.0.1(fsid=7)\n/a 10.0.0.4(fsid=8)\n/c 10.0.0.1(fsid=0) 10.0.0.2(fsid=1)\n");
+    assert_problems(f, "4:error:/a", "5:error:another", "6:error:another", NULL);
+    for (const char *client = "10.0.0.1"; client != NULL;
+         client = strcmp(client, "10.0.0.1") == 0 ? "10.0.0.3" : NULL) {
+        assert_true(gets(f, "/a", client)->has_fsid);
+        assert_int_equal(gets(f, "/a", client)->fsid[15], 7);
+    }
+    assert_gets(f, "/a", "10.0.0.4", "nothing");
+    assert_gets(f, "/b", "10.0.0.1", "no export");
+    assert_gets(f, "/c", "10.0.0.1", "no export");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(defaults_are_those_of_the_manual),
+        TEST(words_set_what_they_say),
+        TEST(dash_list_is_a_default_that_clients_override),
+        TEST(the_manuals_sample_is_understood),
+        TEST(words_without_effect_here_are_taken),
+        TEST(words_not_built_are_named),
+        TEST(words_that_protect_and_are_not_built_condemn_their_line),
+        TEST(words_behind_another_flavor_are_for_that_flavor),
+        TEST(unknown_words_are_named_with_a_guess),
+        TEST(ids_are_checked),
+        TEST(fsid_has_three_forms),
+        TEST(fsid_belongs_to_the_directory),
+    };
+    return cmocka_run_group_tests_name("exports: options", tests, NULL, NULL);
+}
