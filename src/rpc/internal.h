@@ -37,6 +37,7 @@
 #define RX_SMALL_BYTES (64U * 1024)
 #define RX_SPARE_COUNT_MAX 32U
 #define REPLY_BUFFER_BYTES (256U * 1024)
+#define WORKER_MEMORY_BYTES (RPC_CALL_MEMORY_MAX + 64U * 1024) /* arguments and results too */
 #define TAIL_DEFER_BYTES 16384U /* opaque data of this size is sent from where it lies */
 #define UDP_BATCH_COUNT 16U
 #define UDP_BYTES_MAX 65535U
@@ -79,7 +80,7 @@ struct udp_from {
     struct rpc_peer peer;
     socklen_t address_bytes; /* of address */
     struct sockaddr_storage address; /* as received, to be used for the reply */
-    uint8_t control[64];     /* the packet info of the reply: leave from where we were asked */
+    _Alignas(struct cmsghdr) uint8_t control[64]; /* the packet info of the reply: leave from where we were asked */
     size_t control_bytes;
 };
 
@@ -108,7 +109,8 @@ struct conn {
     bool large;   /* its calls lately needed a large buffer */
     bool drained; /* the last receive emptied the socket */
     bool closed;
-    bool spoke; /* has sent a whole call once */
+    bool spoke;   /* has sent a whole call once */
+    bool eof;     /* sends no more; closed when its last reply is gone */
     uint32_t epoll_events;
     uint32_t pending_count; /* replies that wait elsewhere */
     struct out *queue_head, *queue_tail;
@@ -134,6 +136,7 @@ struct pending {
     uint32_t xid;
     uint64_t lsn; /* 0: waits for nothing */
     int error;    /* the lsn failed */
+    bool lost;    /* comes from a task that lost the loop */
     struct out *out; /* NULL: no reply after all */
     struct udp_from from;
 };
@@ -185,11 +188,12 @@ struct loop {
 
     pthread_mutex_t inbox_lock;
     bool woken;
-    struct pending *done;   /* replies of tasks that lost the loop, and released ones */
+    struct pending *done_head, *done_tail; /* replies of tasks that lost the loop; released ones */
     struct conn *accepted;  /* linked by newer */
     pthread_mutex_t park_lock;
-    struct pending *parked_head; /* by lsn */
+    struct pending *parked_head, *parked_tail; /* by lsn */
     atomic_uint parked_count;
+    uint32_t lost_count; /* tasks that lost this loop and have not come back */
 
     atomic_uint conn_count;
     struct rpc_server_stats stats;
@@ -224,7 +228,6 @@ struct rpc_server {
     atomic_bool monitor_asleep;
     bool running;
     atomic_bool stopping;
-    atomic_uint loops_left;
     atomic_uint_fast64_t takeovers;
 
     pthread_mutex_t large_lock;
@@ -264,6 +267,8 @@ void conn_flush(struct loop *loop, struct conn *conn);
 void conn_reply(struct loop *loop, struct conn *conn, struct reply *reply);
 void conn_queue(struct loop *loop, struct conn *conn, struct out *out);
 void conn_close(struct loop *loop, struct conn *conn);
+/* A client that sends no more is let go when its last reply is gone. */
+void conn_close_if_done(struct loop *loop, struct conn *conn);
 void conn_free(struct loop *loop, struct conn *conn);
 /* Before going on with a loop taken from a blocked worker: its buffer is in use. */
 void conn_orphan(struct loop *loop, struct conn *conn);
@@ -285,9 +290,15 @@ bool dispatch(struct loop *loop, struct worker *worker, const struct service *se
 /* Encodes the failure of a reply whose lsn was lost. */
 void dispatch_failure(struct worker *worker, const struct pending *pending, struct reply *reply);
 
+/* pending_new takes over what the reply owns; NULL: no memory, the reply is dropped. reply NULL: the
+ * task ends without one. */
+struct pending *pending_new(const struct task *task, struct reply *reply);
+
 /* park.c */
 /* True: parked. False: already settled, *error says how. */
 bool park(struct loop *loop, struct pending *pending, int *error);
+/* How a settled lsn ended: 0 or -errno. */
+int park_error(struct rpc_server *server, uint64_t lsn);
 
 /* worker.c */
 int worker_start(struct rpc_server *server, struct loop *loop);
@@ -297,6 +308,8 @@ void worker_monitor_wake(struct rpc_server *server);
 
 /* peer.c */
 void peer_set(struct rpc_peer *peer, const struct sockaddr_storage *address, bool is_tcp);
+/* The address the call was sent to. */
+void peer_set_local(struct rpc_peer *peer, const struct sockaddr *address);
 const char *peer_text(const struct rpc_peer *peer, char text[64]);
 
 #endif

@@ -25,6 +25,19 @@ void peer_set(struct rpc_peer *peer, const struct sockaddr_storage *address, boo
     }
 }
 
+void peer_set_local(struct rpc_peer *peer, const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)address;
+        memcpy(peer->local_address, &in6->sin6_addr, 16);
+    } else if (address->sa_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)address;
+        memset(peer->local_address, 0, 10);
+        memset(peer->local_address + 10, 0xff, 2);
+        memcpy(peer->local_address + 12, &in->sin_addr, 4);
+    }
+}
+
 const char *peer_text(const struct rpc_peer *peer, char text[64])
 {
     char address[INET6_ADDRSTRLEN] = "?";

@@ -43,7 +43,9 @@ struct rpc_peer {
     } address;
     bool is_tcp;
     bool is_local;       /* came over the AF_UNIX socket; address is then loopback */
+    uint32_t local_uid;  /* is_local: whose process connected; UINT32_MAX: not known */
     uint16_t local_port; /* the port the call was sent to, host order */
+    uint8_t local_address[16]; /* and the address, IPv4 mapped; all zero: not known */
 };
 
 /* Part of a file that follows the encoded reply, sent without a copy (struct xdr, `tail`). */
@@ -72,7 +74,8 @@ struct rpc_procedure {
     uint32_t args_bytes; /* sizeof; both are zeroed before use */
     uint32_t res_bytes;
     uint32_t reply_bytes_max; /* encoded results without a deferred tail; 0: 1 KiB */
-    bool cached;              /* not idempotent: the reply is kept for retransmissions */
+    bool cached; /* not idempotent: the reply is kept for retransmissions */
+    bool cached_over_udp_only; /* with cached: harmless to run again unless copies overtake others */
 };
 
 struct rpc_version {

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The event loop: polls its sources and gives each its turn.
+ *
+ * Built on epoll, not io_uring, because a loop must be able to change hands: a receive armed in a
+ * ring completes on the thread that armed it, and a thread that is blocked in a procedure completes
+ * nothing. docs/ARCHITECTURE.md has the whole argument.
+ *
+ * A worker that takes a loop from a blocked one begins with loop_resume: the turn that was going on
+ * is cut short, the rest is as if nothing had happened.
+ */
+#include "rpc/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STOP_MS_MAX 5000
+
+int64_t loop_clock_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int loop_poll(struct loop *loop, struct source *source, uint32_t events, bool add)
+{
+    struct epoll_event event = {.events = events, .data.ptr = source};
+    int op = add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+    return epoll_ctl(loop->epoll_fd, op, source->fd, &event) == 0 ? 0 : -errno;
+}
+
+int loop_open(struct rpc_server *server, uint32_t index, struct loop *loop)
+{
+    loop->server = server;
+    loop->index = index;
+    loop->now_ms = loop_clock_ms();
+    pthread_mutex_init(&loop->inbox_lock, NULL);
+    pthread_mutex_init(&loop->park_lock, NULL);
+    loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    loop->wake = (struct source){.kind = SOURCE_WAKE, .fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+    loop->tx = malloc(TX_BYTES);
+    if (loop->epoll_fd < 0 || loop->wake.fd < 0 || loop->tx == NULL) {
+        return errno != 0 ? -errno : -ENOMEM;
+    }
+    return loop_poll(loop, &loop->wake, EPOLLIN, true);
+}
+
+static void free_pendings(struct rpc_server *server, struct pending *pending)
+{
+    while (pending != NULL) {
+        struct pending *next = pending->next;
+        out_free(pending->out);
+        drc_forget(server->drc, pending->entry);
+        free(pending);
+        pending = next;
+    }
+}
+
+void loop_close(struct loop *loop)
+{
+    while (loop->oldest != NULL) {
+        conn_close(loop, loop->oldest);
+    }
+    while (loop->accepted != NULL) {
+        struct conn *next = loop->accepted->newer;
+        close(loop->accepted->source.fd);
+        free(loop->accepted);
+        loop->accepted = next;
+    }
+    free_pendings(loop->server, loop->done_head);
+    free_pendings(loop->server, loop->parked_head);
+    while (loop->dead != NULL) {
+        struct conn *next = loop->dead->newer;
+        conn_free(loop, loop->dead);
+        loop->dead = next;
+    }
+    if (loop->wake.fd >= 0) {
+        close(loop->wake.fd);
+    }
+    if (loop->epoll_fd >= 0) {
+        close(loop->epoll_fd);
+    }
+    free(loop->tx);
+    pthread_mutex_destroy(&loop->inbox_lock);
+    pthread_mutex_destroy(&loop->park_lock);
+}
+
+void loop_ready(struct loop *loop, struct source *source)
+{
+    if (source->queued) {
+        return;
+    }
+    source->queued = true;
+    source->ready_next = NULL;
+    *(loop->ready_tail != NULL ? &loop->ready_tail->ready_next : &loop->ready_head) = source;
+    loop->ready_tail = source;
+}
+
+static struct source *take_ready(struct loop *loop)
+{
+    struct source *source = loop->ready_head;
+    if (source != NULL) {
+        loop->ready_head = source->ready_next;
+        if (loop->ready_head == NULL) {
+            loop->ready_tail = NULL;
+        }
+        source->queued = false;
+    }
+    return source;
+}
+
+/* The inbox lock is held. */
+static void wake_locked(struct loop *loop)
+{
+    if (!loop->woken) {
+        uint64_t one = 1;
+        loop->woken = true;
+        if (write(loop->wake.fd, &one, sizeof one) < 0) {
+            return; /* the counter is at its limit: the loop is awake */
+        }
+    }
+}
+
+void loop_wake(struct loop *loop)
+{
+    pthread_mutex_lock(&loop->inbox_lock);
+    wake_locked(loop);
+    pthread_mutex_unlock(&loop->inbox_lock);
+}
+
+void loop_post(struct loop *loop, struct pending *pending)
+{
+    pending->next = NULL;
+    pthread_mutex_lock(&loop->inbox_lock);
+    *(loop->done_tail != NULL ? &loop->done_tail->next : &loop->done_head) = pending;
+    loop->done_tail = pending;
+    wake_locked(loop);
+    pthread_mutex_unlock(&loop->inbox_lock);
+}
+
+static void send_pending(struct loop *loop, struct worker *worker, struct pending *pending)
+{
+    struct rpc_server *server = loop->server;
+    struct conn *conn = pending->dest.conn;
+
+    if (pending->error != 0) {
+        struct reply reply;
+        drc_forget(server->drc, pending->entry);
+        dispatch_failure(worker, pending, &reply);
+        if (reply.size > 0 && conn != NULL) {
+            conn_reply(loop, conn, &reply);
+        } else if (reply.size > 0) {
+            udp_reply(pending->dest.udp, pending->dest.from, &reply, worker);
+        }
+        out_free(pending->out);
+        return;
+    }
+    struct out *out = pending->out;
+    if (out == NULL) {
+        drc_forget(server->drc, pending->entry);
+        return;
+    }
+    bool gone = conn != NULL && conn->closed;
+    uint64_t sent_end = conn == NULL ? 0
+                        : gone       ? UINT64_MAX
+                                     : conn->stream_bytes + out->size + out_tail_bytes(&out->tail);
+    drc_done(server->drc, pending->entry, out->bytes + REPLY_MARK_BYTES,
+             out->size - REPLY_MARK_BYTES, sent_end);
+    loop->stats.replies++;
+    if (conn != NULL && !gone) {
+        conn_queue(loop, conn, out);
+        return;
+    }
+    if (conn == NULL) {
+        udp_send(pending->dest.udp, pending->dest.from, out);
+    }
+    out_free(out);
+}
+
+void loop_deliver(struct loop *loop, struct worker *worker, struct pending *pending)
+{
+    struct conn *conn = pending->dest.conn;
+
+    send_pending(loop, worker, pending);
+    free(pending);
+    if (conn != NULL) {
+        CHECK_OP(conn->pending_count, >, 0);
+        conn->pending_count--;
+        conn_close_if_done(loop, conn);
+    }
+}
+
+static void read_inbox(struct loop *loop, struct worker *worker)
+{
+    uint64_t count;
+    if (read(loop->wake.fd, &count, sizeof count) < 0 && errno != EAGAIN) {
+        return;
+    }
+    pthread_mutex_lock(&loop->inbox_lock);
+    struct pending *pending = loop->done_head;
+    struct conn *accepted = loop->accepted;
+    loop->done_head = loop->done_tail = NULL;
+    loop->accepted = NULL;
+    loop->woken = false;
+    pthread_mutex_unlock(&loop->inbox_lock);
+
+    while (accepted != NULL) {
+        struct conn *next = accepted->newer;
+        conn_begin(loop, accepted);
+        accepted = next;
+    }
+    while (pending != NULL) {
+        struct pending *next = pending->next;
+        if (pending->lost) {
+            pending->lost = false;
+            loop->lost_count--;
+        }
+        bool waits = pending->lsn > 0 && park(loop, pending, &pending->error);
+        if (!waits) {
+            loop_deliver(loop, worker, pending);
+        }
+        pending = next;
+    }
+}
+
+static void event(struct loop *loop, struct worker *worker, const struct epoll_event *event)
+{
+    struct source *source = event->data.ptr;
+    bool stopping = atomic_load_explicit(&loop->server->stopping, memory_order_relaxed);
+
+    switch (source->kind) {
+    case SOURCE_WAKE:
+        read_inbox(loop, worker);
+        break;
+    case SOURCE_LISTENER:
+        if (!stopping) {
+            conn_accept(loop, CONTAINER_OF(source, struct listener, source));
+        }
+        break;
+    case SOURCE_CONN:
+        conn_event(loop, CONTAINER_OF(source, struct conn, source), event->events);
+        break;
+    case SOURCE_UDP:
+        udp_event(loop, CONTAINER_OF(source, struct udp, source));
+        break;
+    }
+}
+
+/* One turn each for those that were ready when it began. False: the loop is lost. */
+static bool turns(struct loop *loop, struct worker *worker)
+{
+    struct source *last = loop->ready_tail;
+    for (struct source *source = NULL; source != last || source == NULL;) {
+        source = take_ready(loop);
+        if (source == NULL) {
+            break;
+        }
+        loop->turn = source;
+        bool kept = true;
+        if (source->kind == SOURCE_CONN) {
+            kept = conn_turn(loop, worker, CONTAINER_OF(source, struct conn, source));
+        } else {
+            kept = udp_turn(loop, worker, CONTAINER_OF(source, struct udp, source));
+        }
+        if (!kept) {
+            return false;
+        }
+        loop->turn = NULL;
+    }
+    return true;
+}
+
+/* What the blocked worker was about is set aside: its reply will come through the inbox. */
+static void resume(struct loop *loop)
+{
+    struct source *source = loop->turn;
+    loop->turn = NULL;
+    loop->lost_count++;
+    if (source->kind == SOURCE_UDP) {
+        struct udp *udp = CONTAINER_OF(source, struct udp, source);
+        rxbuf_put(loop->server, loop, udp->buffers[udp->index - 1]);
+        udp->buffers[udp->index - 1] = NULL;
+    } else {
+        struct conn *conn = CONTAINER_OF(source, struct conn, source);
+        conn->pending_count++;
+        conn_orphan(loop, conn);
+        loop->turn = source;
+        conn_flush(loop, conn);
+        loop->turn = NULL;
+    }
+    loop_ready(loop, source);
+}
+
+static void free_dead(struct loop *loop)
+{
+    for (struct conn **link = &loop->dead; *link != NULL;) {
+        struct conn *conn = *link;
+        if (conn->pending_count > 0 || conn->source.queued) {
+            link = &conn->newer;
+            continue;
+        }
+        *link = conn->newer;
+        conn_free(loop, conn);
+    }
+}
+
+static void timers(struct loop *loop)
+{
+    struct rpc_server *server = loop->server;
+    int64_t now = loop_clock_ms();
+
+    loop->now_ms = now;
+    if (loop->index == 0) {
+        for (struct listener *listener = server->listeners; listener != NULL;
+             listener = listener->next) {
+            if (listener->paused_until_ms > 0 && now >= listener->paused_until_ms) {
+                listener->paused_until_ms = 0;
+                (void)loop_poll(loop, &listener->source, EPOLLIN, false);
+            }
+        }
+    }
+    if (now >= loop->reap_ms || atomic_load_explicit(&server->reap, memory_order_relaxed)) {
+        loop->reap_ms = now + server->options.idle_ms / 4 + 1;
+        conn_reap(loop);
+    }
+}
+
+static int wait_ms(struct loop *loop)
+{
+    struct rpc_server *server = loop->server;
+    if (loop->ready_head != NULL) {
+        return 0;
+    }
+    if (loop->index == 0) {
+        for (struct listener *l = server->listeners; l != NULL; l = l->next) {
+            if (l->paused_until_ms > 0) {
+                return 20;
+            }
+        }
+    }
+    if (atomic_load_explicit(&server->stopping, memory_order_relaxed)) {
+        return 20;
+    }
+    return loop->oldest != NULL ? (int)(server->options.idle_ms / 4 + 1) : -1;
+}
+
+/* When stopping: whether nothing is owed to anybody any more. */
+static bool finished(struct loop *loop, int64_t *since_ms)
+{
+    if (!atomic_load_explicit(&loop->server->stopping, memory_order_relaxed)) {
+        return false;
+    }
+    if (*since_ms == 0) {
+        *since_ms = loop->now_ms;
+    }
+    bool owed = atomic_load(&loop->parked_count) > 0 || loop->lost_count > 0 ||
+                loop->ready_head != NULL;
+    return !owed || loop->now_ms - *since_ms > STOP_MS_MAX;
+}
+
+bool loop_run(struct loop *loop, struct worker *worker)
+{
+    int64_t stopping_since_ms = 0;
+
+    if (loop->turn != NULL) {
+        resume(loop);
+    }
+    for (;;) {
+        while (loop->event_index < loop->event_count) {
+            event(loop, worker, &loop->events[loop->event_index++]);
+        }
+        if (!turns(loop, worker)) {
+            return false;
+        }
+        free_dead(loop);
+        if (finished(loop, &stopping_since_ms)) {
+            return true;
+        }
+        int n = epoll_wait(loop->epoll_fd, loop->events, LOOP_EVENT_COUNT, wait_ms(loop));
+        loop->event_index = 0;
+        loop->event_count = n > 0 ? n : 0;
+        timers(loop);
+    }
+}

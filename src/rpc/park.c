@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replies wait, workers don't: replies that depend on a journal sequence number are parked here, in
+ * the order of that number, until the journal has come so far.
+ *
+ * Invariant: a reply leaves only when everything up to its lsn has been reported durable. If the
+ * report was a failure, the reply is turned into one. Between the run of a procedure and the
+ * parking of its reply the journal may already have reported, so recent failures are remembered.
+ */
+#include "rpc/internal.h"
+
+int park_error(struct rpc_server *server, uint64_t lsn)
+{
+    int error = 0;
+    pthread_mutex_lock(&server->settled_lock);
+    for (uint32_t i = 0; i < SETTLED_FAILURE_COUNT; i++) {
+        const struct failure *failure = &server->failures[i];
+        if (lsn > failure->from && lsn <= failure->to) {
+            error = failure->error;
+        }
+    }
+    pthread_mutex_unlock(&server->settled_lock);
+    return error;
+}
+
+static void insert(struct loop *loop, struct pending *pending)
+{
+    struct pending *tail = loop->parked_tail;
+    if (tail == NULL || tail->lsn <= pending->lsn) {
+        *(tail != NULL ? &tail->next : &loop->parked_head) = pending;
+        loop->parked_tail = pending;
+        pending->next = NULL;
+        return;
+    }
+    struct pending **link = &loop->parked_head;
+    while ((*link)->lsn <= pending->lsn) {
+        link = &(*link)->next;
+    }
+    pending->next = *link;
+    *link = pending;
+}
+
+bool park(struct loop *loop, struct pending *pending, int *error)
+{
+    struct rpc_server *server = loop->server;
+    bool parked = false;
+
+    pthread_mutex_lock(&loop->park_lock);
+    if (pending->lsn > atomic_load(&server->settled)) {
+        insert(loop, pending);
+        atomic_fetch_add(&loop->parked_count, 1);
+        parked = true;
+    }
+    pthread_mutex_unlock(&loop->park_lock);
+    if (!parked) {
+        *error = park_error(server, pending->lsn);
+    }
+    return parked;
+}
+
+static struct pending *take_up_to(struct loop *loop, uint64_t lsn)
+{
+    pthread_mutex_lock(&loop->park_lock);
+    struct pending *first = loop->parked_head;
+    struct pending **link = &loop->parked_head;
+    struct pending *last = NULL;
+    while (*link != NULL && (*link)->lsn <= lsn) {
+        last = *link;
+        link = &(*link)->next;
+        atomic_fetch_sub(&loop->parked_count, 1);
+    }
+    loop->parked_head = *link;
+    if (loop->parked_head == NULL) {
+        loop->parked_tail = NULL;
+    }
+    pthread_mutex_unlock(&loop->park_lock);
+    if (last == NULL) {
+        return NULL;
+    }
+    last->next = NULL;
+    return first;
+}
+
+void rpc_server_release(struct rpc_server *server, uint64_t lsn, int error)
+{
+    pthread_mutex_lock(&server->settled_lock);
+    uint64_t from = atomic_load(&server->settled);
+    if (error != 0 && lsn > from) {
+        server->failures[server->failure_next++ % SETTLED_FAILURE_COUNT] =
+            (struct failure){.from = from, .to = lsn, .error = error};
+    }
+    if (lsn > from) {
+        atomic_store(&server->settled, lsn);
+    }
+    pthread_mutex_unlock(&server->settled_lock);
+    for (uint32_t i = 0; i < server->loop_count; i++) {
+        struct loop *loop = &server->loops[i];
+        struct pending *pending = take_up_to(loop, lsn);
+        while (pending != NULL) {
+            struct pending *next = pending->next;
+            pending->error = pending->lsn > from ? error : 0;
+            pending->lsn = 0;
+            loop_post(loop, pending);
+            pending = next;
+        }
+    }
+}

@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TCP connections: bytes to calls, replies to bytes.
+ *
+ * A turn runs what has arrived, up to a limit, and sends its replies with one call. A client that
+ * does not read its replies is not read either: beyond CONN_QUEUE_BYTES_MAX of unsent replies its
+ * calls stay where they are.
+ */
+#include "rpc/internal.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ACCEPT_COUNT_MAX 64
+#define ACCEPT_PAUSE_MS 100
+#define REAP_QUIET_MS 1000 /* a connection this quiet may go when descriptors run short */
+
+/* ---- beginning and end ---- */
+
+static struct loop *least_loaded(struct rpc_server *server)
+{
+    struct loop *best = &server->loops[0];
+    for (uint32_t i = 1; i < server->loop_count; i++) {
+        if (atomic_load(&server->loops[i].conn_count) < atomic_load(&best->conn_count)) {
+            best = &server->loops[i];
+        }
+    }
+    return best;
+}
+
+static void pause_listener(struct loop *loop, struct listener *listener, const char *why)
+{
+    static struct log_limit limit;
+    struct rpc_server *server = loop->server;
+
+    log_write_limited(&limit, LOG_WARNING,
+                      "%s: new connections wait until an idle one is gone (%u are open)", why,
+                      atomic_load(&server->conn_count));
+    (void)loop_poll(loop, &listener->source, 0, false);
+    listener->paused_until_ms = loop_clock_ms() + ACCEPT_PAUSE_MS;
+    atomic_store(&server->reap, true);
+    for (uint32_t i = 0; i < server->loop_count; i++) {
+        loop_wake(&server->loops[i]);
+    }
+}
+
+static void hand_over(struct loop *loop, struct listener *listener, int fd,
+                      const struct sockaddr_storage *address)
+{
+    struct rpc_server *server = loop->server;
+    struct conn *conn = calloc(1, sizeof *conn);
+    int on = 1;
+
+    if (conn == NULL) {
+        close(fd);
+        return;
+    }
+    conn->source = (struct source){.kind = SOURCE_CONN, .fd = fd};
+    conn->listener = listener;
+    peer_set(&conn->peer, address, true);
+    conn->peer.is_local = listener->is_local;
+    conn->peer.local_port = listener->port;
+    if (listener->is_local) {
+        struct ucred cred = {.uid = UINT32_MAX};
+        socklen_t cred_bytes = sizeof cred;
+        (void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_bytes);
+        conn->peer.local_uid = cred.uid;
+    }
+    if (!listener->is_local) {
+        struct sockaddr_storage local = {0};
+        socklen_t local_bytes = sizeof local;
+        if (getsockname(fd, (struct sockaddr *)&local, &local_bytes) == 0) {
+            peer_set_local(&conn->peer, (struct sockaddr *)&local);
+        }
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    }
+    atomic_fetch_add(&server->conn_count, 1);
+    struct loop *home = least_loaded(server);
+    atomic_fetch_add(&home->conn_count, 1);
+    if (home == loop) {
+        conn_begin(loop, conn);
+        return;
+    }
+    pthread_mutex_lock(&home->inbox_lock);
+    conn->newer = home->accepted;
+    home->accepted = conn;
+    pthread_mutex_unlock(&home->inbox_lock);
+    loop_wake(home);
+}
+
+void conn_accept(struct loop *loop, struct listener *listener)
+{
+    struct rpc_server *server = loop->server;
+
+    for (int i = 0; i < ACCEPT_COUNT_MAX; i++) {
+        if (atomic_load(&server->conn_count) >= server->options.connection_count_max) {
+            pause_listener(loop, listener, "the connection limit is reached");
+            return;
+        }
+        struct sockaddr_storage address = {0};
+        socklen_t address_bytes = sizeof address;
+        int fd = accept4(listener->source.fd, (struct sockaddr *)&address, &address_bytes,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            hand_over(loop, listener, fd, &address);
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+            pause_listener(loop, listener, strerror(errno));
+            return;
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            return;
+        }
+    }
+}
+
+static void list_remove(struct loop *loop, struct conn *conn)
+{
+    *(conn->older != NULL ? &conn->older->newer : &loop->oldest) = conn->newer;
+    *(conn->newer != NULL ? &conn->newer->older : &loop->newest) = conn->older;
+}
+
+static void list_append(struct loop *loop, struct conn *conn)
+{
+    conn->older = loop->newest;
+    conn->newer = NULL;
+    *(loop->newest != NULL ? &loop->newest->newer : &loop->oldest) = conn;
+    loop->newest = conn;
+}
+
+void conn_begin(struct loop *loop, struct conn *conn)
+{
+    conn->active_ms = loop->now_ms;
+    list_append(loop, conn);
+    conn->epoll_events = EPOLLIN;
+    if (loop_poll(loop, &conn->source, EPOLLIN, true) != 0) {
+        conn_close(loop, conn);
+    }
+}
+
+static void forget_queue(struct conn *conn)
+{
+    while (conn->queue_head != NULL) {
+        struct out *next = conn->queue_head->next;
+        out_free(conn->queue_head);
+        conn->queue_head = next;
+    }
+    conn->queue_tail = NULL;
+    conn->queue_bytes = 0;
+}
+
+void conn_free(struct loop *loop, struct conn *conn)
+{
+    rxbuf_put(loop->server, loop, conn->rx);
+    drc_origin_put(conn->origin);
+    free(conn);
+}
+
+void conn_close(struct loop *loop, struct conn *conn)
+{
+    if (conn->closed) {
+        return;
+    }
+    conn->closed = true;
+    drc_origin_closed(conn->origin);
+    close(conn->source.fd);
+    if (loop->turn == &conn->source) {
+        loop->tx_used = 0;
+    }
+    forget_queue(conn);
+    list_remove(loop, conn);
+    conn->newer = loop->dead;
+    loop->dead = conn;
+    atomic_fetch_sub(&loop->conn_count, 1);
+    atomic_fetch_sub(&loop->server->conn_count, 1);
+}
+
+void conn_close_if_done(struct loop *loop, struct conn *conn)
+{
+    if (conn->eof && !conn->closed && conn->pending_count == 0 && conn->queue_head == NULL) {
+        conn_close(loop, conn);
+    }
+}
+
+void conn_reap(struct loop *loop)
+{
+    struct rpc_server *server = loop->server;
+    bool short_of = atomic_exchange(&server->reap, false);
+
+    for (struct conn *conn = loop->oldest, *newer; conn != NULL; conn = newer) {
+        newer = conn->newer;
+        int64_t quiet_ms = loop->now_ms - conn->active_ms;
+        bool busy = conn->pending_count > 0 || conn->queue_head != NULL;
+        bool idle = !busy && quiet_ms >= (int64_t)server->options.idle_ms;
+        /* A client that reads nothing holds memory: it has as long as an idle one. */
+        bool stuck = conn->queue_head != NULL && quiet_ms >= (int64_t)server->options.idle_ms;
+        if (!idle && !stuck && !(short_of && !busy && quiet_ms >= REAP_QUIET_MS)) {
+            break;
+        }
+        conn_close(loop, conn);
+        short_of = false;
+    }
+}
+
+/* ---- sending ---- */
+
+static void poll_update(struct loop *loop, struct conn *conn)
+{
+    bool paused = conn->eof || conn->queue_bytes > CONN_QUEUE_BYTES_MAX;
+    uint32_t events = (paused ? 0U : (uint32_t)EPOLLIN) |
+                      (conn->queue_head != NULL ? (uint32_t)EPOLLOUT : 0U);
+    if (conn->closed || events == conn->epoll_events) {
+        return;
+    }
+    if ((events & ~conn->epoll_events & EPOLLIN) != 0) {
+        loop_ready(loop, &conn->source); /* calls may lie in the buffer since it was paused */
+    }
+    conn->epoll_events = events;
+    (void)loop_poll(loop, &conn->source, events, false);
+}
+
+static void count_sent(struct loop *loop, struct conn *conn, uint64_t bytes)
+{
+    conn->sent_bytes += bytes;
+    loop->stats.bytes_out += bytes;
+    if (conn->origin != NULL) {
+        drc_origin_sent(conn->origin, conn->sent_bytes);
+    }
+}
+
+/* Puts a reply, or what is left of it, behind the others. reply->bytes may be NULL with size 0. */
+static void enqueue(struct conn *conn, struct out *out)
+{
+    if (out == NULL) {
+        conn->eof = true; /* no memory: the stream has a hole, nothing may follow */
+        return;
+    }
+    out->next = NULL;
+    *(conn->queue_tail != NULL ? &conn->queue_tail->next : &conn->queue_head) = out;
+    conn->queue_tail = out;
+    conn->queue_bytes += out->size + out_tail_bytes(&out->tail) - out->sent;
+}
+
+static void drain(struct loop *loop, struct conn *conn)
+{
+    while (conn->queue_head != NULL) {
+        struct out *out = conn->queue_head;
+        uint64_t sent_bytes = 0;
+        int status = out_send(out, conn->source.fd, &sent_bytes);
+        count_sent(loop, conn, sent_bytes);
+        conn->queue_bytes -= sent_bytes;
+        if (sent_bytes > 0) {
+            conn->active_ms = loop->now_ms;
+        }
+        if (status < 0) {
+            conn_close(loop, conn);
+            return;
+        }
+        if (status == 0) {
+            return;
+        }
+        conn->queue_head = out->next;
+        if (conn->queue_head == NULL) {
+            conn->queue_tail = NULL;
+        }
+        out_free(out);
+    }
+}
+
+/* Sends the turn's collected replies; what the socket does not take goes to the queue. */
+static void flush_tx(struct loop *loop, struct conn *conn, int flags)
+{
+    uint32_t size = loop->tx_used;
+    uint32_t done = 0;
+
+    loop->tx_used = 0;
+    while (done < size && conn->queue_head == NULL && !conn->closed) {
+        ssize_t n = send(conn->source.fd, loop->tx + done, size - done,
+                         MSG_DONTWAIT | MSG_NOSIGNAL | flags);
+        if (n >= 0) {
+            count_sent(loop, conn, (uint64_t)n);
+            done += (uint32_t)n;
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            break;
+        } else if (errno != EINTR) {
+            conn_close(loop, conn);
+        }
+    }
+    if (done < size && !conn->closed) {
+        struct reply rest = {.bytes = loop->tx + done, .size = size - done};
+        enqueue(conn, out_new(&rest, 0));
+    }
+}
+
+void conn_flush(struct loop *loop, struct conn *conn)
+{
+    if (loop->tx_used > 0) {
+        flush_tx(loop, conn, 0);
+    }
+    poll_update(loop, conn);
+}
+
+/* Sends the tail of a reply whose head has just been collected. */
+static void send_tail(struct loop *loop, struct conn *conn, struct reply *reply)
+{
+    struct reply rest = {.bytes = reply->bytes, .size = 0, .tail = reply->tail,
+                         .file = reply->file, .memory = reply->memory};
+    uint64_t sent_bytes = 0;
+
+    flush_tx(loop, conn, MSG_MORE);
+    if (conn->closed) {
+        reply_drop(&rest);
+        return;
+    }
+    if (conn->queue_head == NULL) {
+        struct out direct = {.tail = rest.tail, .file = rest.file, .memory = rest.memory};
+        int status = out_send(&direct, conn->source.fd, &sent_bytes);
+        count_sent(loop, conn, sent_bytes);
+        if (status != 0) {
+            reply_drop(&rest);
+            if (status < 0) {
+                conn_close(loop, conn);
+            }
+            return;
+        }
+    }
+    enqueue(conn, out_new(&rest, (uint32_t)sent_bytes));
+}
+
+void conn_reply(struct loop *loop, struct conn *conn, struct reply *reply)
+{
+    if (conn->closed) {
+        reply_drop(reply);
+        return;
+    }
+    reply_mark(reply);
+    conn->stream_bytes += reply->size + out_tail_bytes(&reply->tail);
+    if (loop->turn != &conn->source) {
+        enqueue(conn, out_new(reply, 0));
+        drain(loop, conn);
+        poll_update(loop, conn);
+        return;
+    }
+    if (loop->tx_used + reply->size > TX_BYTES) {
+        flush_tx(loop, conn, 0);
+    }
+    memcpy(loop->tx + loop->tx_used, reply->bytes, reply->size);
+    loop->tx_used += reply->size;
+    if (reply->tail.size > 0) {
+        send_tail(loop, conn, reply);
+    } else {
+        reply_drop(reply);
+    }
+}
+
+void conn_queue(struct loop *loop, struct conn *conn, struct out *out)
+{
+    record_mark(out->bytes, out->size - REPLY_MARK_BYTES + out_tail_bytes(&out->tail));
+    conn->stream_bytes += out->size + out_tail_bytes(&out->tail);
+    enqueue(conn, out);
+    drain(loop, conn);
+    poll_update(loop, conn);
+}
+
+/* ---- receiving ---- */
+
+/* Moves what is in the buffer into a larger one, or one that nobody else reads. */
+static bool move_to(struct loop *loop, struct conn *conn, struct rxbuf *to)
+{
+    if (to == NULL) {
+        return false;
+    }
+    uint32_t left = conn->rx_end - conn->rx_start;
+    if (conn->rx != NULL) {
+        memcpy(to->bytes, conn->rx->bytes + conn->rx_start, left);
+        rxbuf_put(loop->server, loop, conn->rx);
+    }
+    conn->rx = to;
+    conn->rx_start = 0;
+    conn->rx_end = left;
+    return true;
+}
+
+void conn_orphan(struct loop *loop, struct conn *conn)
+{
+    bool small = conn->rx->capacity <= RX_SMALL_BYTES;
+    if (!move_to(loop, conn, small ? rxbuf_small(loop) : rxbuf_large(loop->server))) {
+        conn_close(loop, conn);
+    }
+}
+
+/* Makes room to receive at least one byte, and the whole record when its size is known. */
+static bool make_room(struct loop *loop, struct conn *conn)
+{
+    uint32_t needed = conn->record.needed;
+
+    if (conn->rx == NULL) {
+        return move_to(loop, conn, conn->large ? rxbuf_large(loop->server) : rxbuf_small(loop));
+    }
+    if (conn->rx_start == conn->rx_end) {
+        conn->rx_start = conn->rx_end = 0;
+    }
+    uint32_t capacity = conn->rx->capacity;
+    if (conn->rx_end < capacity && conn->rx_start + needed <= capacity) {
+        return true;
+    }
+    uint8_t *first = conn->rx->bytes + conn->rx_start;
+    uint32_t old_mark = conn->record.next_mark;
+    uint32_t left = (uint32_t)record_compact(&conn->record, first, conn->rx_end - conn->rx_start);
+    needed -= needed > 0 ? old_mark - conn->record.next_mark : 0;
+    conn->rx_end = conn->rx_start + left;
+    if (needed > capacity || left == capacity) {
+        if (capacity > RX_SMALL_BYTES) {
+            return false; /* cannot be: a large buffer holds any record */
+        }
+        return move_to(loop, conn, rxbuf_large(loop->server));
+    }
+    memmove(conn->rx->bytes, first, left);
+    conn->rx_start = 0;
+    conn->rx_end = left;
+    return true;
+}
+
+/* False: the connection is over, in an orderly way or not. */
+static bool receive(struct loop *loop, struct conn *conn)
+{
+    if (!make_room(loop, conn)) {
+        conn_close(loop, conn);
+        return false;
+    }
+    uint32_t room = conn->rx->capacity - conn->rx_end;
+    ssize_t n = recv(conn->source.fd, conn->rx->bytes + conn->rx_end, room, MSG_DONTWAIT);
+    if (n > 0) {
+        conn->rx_end += (uint32_t)n;
+        conn->drained = (uint32_t)n < room;
+        conn->batch = atomic_fetch_add_explicit(&loop->server->batch, 1, memory_order_relaxed) + 1;
+        loop->stats.bytes_in += (uint64_t)n;
+        return true;
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+        conn->drained = true;
+        return true;
+    }
+    if (n == 0 && (conn->pending_count > 0 || conn->queue_head != NULL || loop->tx_used > 0)) {
+        conn->eof = true; /* it may still read its replies */
+        conn->drained = true;
+        return true;
+    }
+    conn_close(loop, conn);
+    return false;
+}
+
+/* Gives the buffer back while nothing is in it. */
+static void rest(struct loop *loop, struct conn *conn)
+{
+    if (conn->rx != NULL && conn->rx_start == conn->rx_end) {
+        rxbuf_put(loop->server, loop, conn->rx);
+        conn->rx = NULL;
+        conn->rx_start = conn->rx_end = 0;
+    }
+}
+
+static void refuse_stream(struct loop *loop, struct conn *conn)
+{
+    static struct log_limit limit;
+    char peer[64];
+    log_write_limited(&limit, LOG_WARNING,
+                      "%s: closed: a record over the limit of %u bytes, or no RPC at all",
+                      peer_text(&conn->peer, peer), loop->server->options.record_bytes_max);
+    loop->stats.garbage++;
+    conn_close(loop, conn);
+}
+
+enum step { STEP_CALL, STEP_MORE, STEP_LOST, STEP_CLOSED };
+
+/* Runs the next call that is whole. */
+static enum step next_call(struct loop *loop, struct worker *worker, struct conn *conn)
+{
+    if (conn->rx == NULL) {
+        return STEP_MORE;
+    }
+    uint8_t *first = conn->rx->bytes + conn->rx_start;
+    enum record_status status =
+        record_next(&conn->record, first, conn->rx_end - conn->rx_start,
+                    loop->server->options.record_bytes_max);
+    if (status == RECORD_MORE) {
+        return STEP_MORE;
+    }
+    if (status == RECORD_TOO_LONG) {
+        refuse_stream(loop, conn);
+        return STEP_CLOSED;
+    }
+    uint32_t payload_bytes = conn->record.payload_bytes;
+    conn->rx_start += conn->record.consumed;
+    conn->large = conn->record.consumed > RX_SMALL_BYTES;
+    conn->record = (struct record){0};
+    conn->spoke = true;
+    struct dest dest = {.conn = conn};
+    if (!dispatch(loop, worker, &conn->listener->service, &dest, &conn->peer, conn->rx,
+                  first + RPC_RECORD_MARK_BYTES, payload_bytes, conn->batch)) {
+        return STEP_LOST;
+    }
+    return conn->closed ? STEP_CLOSED : STEP_CALL;
+}
+
+bool conn_turn(struct loop *loop, struct worker *worker, struct conn *conn)
+{
+    uint32_t calls = 0;
+    uint32_t receives = 0;
+
+    while (!conn->closed && conn->queue_bytes <= CONN_QUEUE_BYTES_MAX) {
+        if (calls == TURN_CALL_COUNT_MAX) {
+            loop_ready(loop, &conn->source);
+            break;
+        }
+        enum step step = next_call(loop, worker, conn);
+        if (step == STEP_LOST) {
+            return false;
+        }
+        if (step == STEP_CALL) {
+            calls++;
+            continue;
+        }
+        if (step == STEP_CLOSED || conn->drained) {
+            break;
+        }
+        if (receives == TURN_RECEIVE_COUNT_MAX) {
+            loop_ready(loop, &conn->source);
+            break;
+        }
+        receives++;
+        if (!receive(loop, conn)) {
+            break;
+        }
+    }
+    conn_flush(loop, conn);
+    rest(loop, conn);
+    conn_close_if_done(loop, conn);
+    return true;
+}
+
+void conn_event(struct loop *loop, struct conn *conn, uint32_t events)
+{
+    if (conn->closed) {
+        return;
+    }
+    conn->active_ms = loop->now_ms;
+    if (loop->newest != conn) {
+        list_remove(loop, conn);
+        list_append(loop, conn);
+    }
+    if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
+        conn_close(loop, conn);
+        return;
+    }
+    if ((events & EPOLLOUT) != 0) {
+        drain(loop, conn);
+        poll_update(loop, conn);
+    }
+    if ((events & EPOLLIN) != 0) {
+        conn->drained = false;
+    }
+    conn_close_if_done(loop, conn);
+    loop_ready(loop, &conn->source);
+}
