@@ -6,8 +6,8 @@
  * vfs/node.h opens what it says. holdfast-exports(5) is the grammar.
  *
  * A table is made in this order: export_table_new, export_table_add_* as often as there are files
- * and arguments, export_table_resolve once. After that it does not change, and any number of threads
- * may match against it.
+ * and arguments, export_table_resolve once. After that it does not change, and any number of
+ * threads may match against it.
  */
 #ifndef VFS_EXPORT_H
 #define VFS_EXPORT_H
@@ -19,10 +19,10 @@
 
 /* Limits; what goes beyond one is a problem that names it. */
 #define EXPORT_FILE_BYTES_MAX (4U << 20)
-#define EXPORT_PATH_BYTES_MAX 1024U /* MNTPATHLEN, RFC 1813 §5.1.1 */
+#define EXPORT_PATH_BYTES_MAX 1024U  /* MNTPATHLEN, RFC 1813 §5.1.1 */
 #define EXPORT_CLIENT_BYTES_MAX 255U /* MNTNAMLEN, RFC 1813 §5.1.1 */
 #define EXPORT_ENTRY_COUNT_MAX 4096U
-#define EXPORT_CLIENT_COUNT_MAX 4096U /* of one entry */
+#define EXPORT_CLIENT_COUNT_MAX 4096U    /* of one entry */
 #define EXPORT_RESOLVED_COUNT_MAX 65536U /* addresses behind one name or netgroup */
 #define EXPORT_PROBLEM_COUNT_MAX 1000U
 
@@ -100,9 +100,9 @@ int export_table_add_file(struct export_table *table, const char *file,
                           struct export_problems *problems) MUST_USE;
 
 /* Adds "DIR", "DIR(options)" or "DIR CLIENT(options) ..." as given on the command line; a DIR alone
- * or DIR(options) with no client is given to localhost only (127.0.0.0/8 and ::1); the command line's
- * defaults are rw,sync,root_squash,insecure, and what stands in DIR(options) is a default for the
- * clients behind it. DIR may be relative. See holdfast-serve(8). */
+ * or DIR(options) with no client is given to localhost only (127.0.0.0/8 and ::1); the command
+ * line's defaults are rw,sync,root_squash,insecure, and what stands in DIR(options) is a default
+ * for the clients behind it. DIR may be relative. See holdfast-serve(8). */
 int export_table_add_argument(struct export_table *table, const char *argument,
                               struct export_problems *problems) MUST_USE;
 

@@ -26,7 +26,8 @@ bool export_address_mask(uint8_t address[16], unsigned prefix_bits)
 
     for (unsigned i = 0; i < 16; i++) {
         unsigned kept_bits = prefix_bits > i * 8 ? prefix_bits - i * 8 : 0;
-        uint8_t mask = kept_bits >= 8 ? 0xff : (uint8_t)(0xff << (8 - kept_bits));
+        unsigned zero_bits = kept_bits >= 8 ? 0 : 8 - kept_bits;
+        uint8_t mask = (uint8_t)((0xffU << zero_bits) & 0xffU);
         was_set = was_set || (address[i] & (uint8_t)~mask) != 0;
         address[i] &= mask;
     }
@@ -81,8 +82,9 @@ static bool parse_network(struct export_context *context, const char *name, cons
     client->kind = EXPORT_NETWORK;
     client->prefix_bits = (uint8_t)(is_ipv4_text ? 96 + bits : bits);
     if (export_address_mask(client->address, client->prefix_bits)) {
-        export_warning(context, "'%s' has bits behind its prefix; they do not count: all of the "
-                                "network is meant, not one host",
+        export_warning(context,
+                       "'%s' has bits behind its prefix; they do not count: all of the "
+                       "network is meant, not one host",
                        name);
     }
     return true;
@@ -103,10 +105,11 @@ static bool parse_wildcard(struct export_context *context, const char *name,
         return false;
     }
     client->kind = EXPORT_WILDCARD;
-    export_warning(context,
-                   "'%s' matches nobody: clients are not looked up by name yet; write their network "
-                   "or their names",
-                   name);
+    export_warning(
+        context,
+        "'%s' matches nobody: clients are not looked up by name yet; write their network "
+        "or their names",
+        name);
     return true;
 }
 
@@ -118,8 +121,9 @@ static bool parse_name(struct export_context *context, const char *name,
         return false;
     }
     if (only(name, DIGITS ".")) {
-        export_error(context, "'%s' is no IPv4 address: four numbers from 0 to 255 without leading "
-                              "zeros",
+        export_error(context,
+                     "'%s' is no IPv4 address: four numbers from 0 to 255 without leading "
+                     "zeros",
                      name);
         return false;
     }

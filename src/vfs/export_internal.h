@@ -63,8 +63,7 @@ bool export_address(const struct sockaddr *peer, uint8_t address[16]);
 /* Is this an IPv4 address or network, in the form of struct export_client? */
 static inline bool export_is_ipv4(const uint8_t address[16], uint8_t prefix_bits)
 {
-    return prefix_bits >= 96 &&
-           memcmp(address, export_ipv4_prefix, sizeof export_ipv4_prefix) == 0;
+    return prefix_bits >= 96 && memcmp(address, export_ipv4_prefix, sizeof export_ipv4_prefix) == 0;
 }
 
 /* Clears the bits behind the prefix; true if one of them was set. */

@@ -5,7 +5,7 @@
  * 1. Every address is compared in one form, IPv4 as ::ffff:a.b.c.d, so that a client means the same
  *    over an IPv4 and over a dual-stack socket.
  * 2. A network that is not IPv4 never contains an IPv4 client, though ::/0 does in that form.
- * 3. Kinds are ranked by enum export_client_kind; an address and a host name rank the same. Within a
+ * 3. Kinds are ranked by enum export_client_kind; an address and a host name rank the same. Of one
  *    rank the first wins.
  */
 #include "vfs/export_internal.h"
@@ -119,8 +119,8 @@ const struct export_entry *export_table_find(const struct export_table *table, c
     for (uint32_t i = 0; i < table->entry_count; i++) {
         const struct export_entry *entry = &table->entries[i];
         size_t bytes = strcmp(entry->path, "/") == 0 ? 0 : strlen(entry->path);
-        bool above = strncmp(entry->path, path, bytes) == 0 &&
-                     (path[bytes] == '/' || path[bytes] == '\0');
+        bool above =
+            strncmp(entry->path, path, bytes) == 0 && (path[bytes] == '/' || path[bytes] == '\0');
         if (above && (best == NULL || bytes > best_bytes)) {
             best = entry;
             best_bytes = bytes;

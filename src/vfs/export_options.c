@@ -8,9 +8,9 @@
 #include "vfs/export_internal.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <stdio.h>
 
 enum word_kind {
     WORD_FLAG,      /* sets a bool of struct export_options */
@@ -25,18 +25,20 @@ struct word_row {
     enum word_kind kind;
     size_t offset; /* WORD_FLAG */
     bool value;
-    bool by_flavor; /* exports(5): one of the words that a sec= before it restricts to its flavors */
+    bool by_flavor; /* a sec= before it restricts it to those flavors */
     const char *why;
 };
 
 #define FLAG(name, field, on)                                                                      \
-    {.word = name, .kind = WORD_FLAG, .offset = offsetof(struct export_options, field), .value = on}
+    {                                                                                              \
+        .word = name, .kind = WORD_FLAG, .offset = offsetof(struct export_options, field),         \
+        .value = on                                                                                \
+    }
 #define FLAG_BY_FLAVOR(name, field, on)                                                            \
-    {.word = name,                                                                                 \
-     .kind = WORD_FLAG,                                                                            \
-     .offset = offsetof(struct export_options, field),                                             \
-     .value = on,                                                                                  \
-     .by_flavor = true}
+    {                                                                                              \
+        .word = name, .kind = WORD_FLAG, .offset = offsetof(struct export_options, field),         \
+        .value = on, .by_flavor = true                                                             \
+    }
 
 static const struct word_row words[] = {
     FLAG_BY_FLAVOR("rw", rw, true),
@@ -69,8 +71,9 @@ static const struct word_row words[] = {
 
     {.word = "subtree_check",
      .kind = WORD_WARN,
-     .why = "handles are sealed, so a client cannot make one up; but a file that is moved out of the "
-            "directory keeps its handle"},
+     .why =
+         "handles are sealed, so a client cannot make one up; but a file that is moved out of the "
+         "directory keeps its handle"},
     {.word = "nohide", .kind = WORD_WARN, .why = "file systems mounted below stay hidden"},
     {.word = "crossmnt", .kind = WORD_WARN, .why = "file systems mounted below stay hidden"},
     {.word = "insecure_locks", .kind = WORD_WARN, .why = "there is no lock server yet"},
@@ -168,7 +171,8 @@ static bool set_id(struct export_context *context, const char *word, const char 
 {
     uint64_t number;
 
-    /* exports(5) examples of old have -2 for nobody; -1 is no user (chown(2) takes it for "keep"). */
+    /* exports(5) examples of old have -2 for nobody; -1 is no user (chown(2) takes it for "keep").
+     */
     if (value[0] == '-' && export_number(value + 1, 1U << 31, &number) && number >= 2) {
         *id = (uint32_t)-number;
         return true;
@@ -234,9 +238,10 @@ static bool set_fsid(struct export_context *context, const char *value,
             fsid[12 + i] = (uint8_t)(number >> (24 - 8 * i));
         }
     } else if (!parse_uuid(value, fsid)) {
-        export_error(context,
-                     "'fsid=%s': write a number up to 4294967295, 'root', or a UUID of 32 hex digits",
-                     value);
+        export_error(
+            context,
+            "'fsid=%s': write a number up to 4294967295, 'root', or a UUID of 32 hex digits",
+            value);
         return false;
     }
     options->has_fsid = true;
@@ -269,8 +274,8 @@ static bool flavors(struct export_context *context, const char *word, char *valu
         if (is_one_of(flavor, ours)) {
             *served = true;
         } else if (is_one_of(flavor, known)) {
-            export_warning(context, "'%s%s' is not built yet: only %s%s gets in", word, flavor, word,
-                           ours[0]);
+            export_warning(context, "'%s%s' is not built yet: only %s%s gets in", word, flavor,
+                           word, ours[0]);
         } else {
             export_error(context, "'%s' is nothing that %s knows", flavor, word);
             return false;
@@ -313,7 +318,8 @@ static bool set_value(struct export_context *context, const char *word, char *va
         return false;
     }
     if (!served) {
-        export_error(context, "TLS is not built yet, so that 'xprtsec=' without 'none' lets nobody in");
+        export_error(context,
+                     "TLS is not built yet, so that 'xprtsec=' without 'none' lets nobody in");
     }
     return served;
 }
@@ -373,7 +379,8 @@ bool export_options_parse(struct export_context *context, char *list,
         }
     }
     if (ok && state.sec_seen && !state.sec_served) {
-        export_error(context, "only sec=sys is built yet: without 'sys' in it, sec= lets nobody in");
+        export_error(context,
+                     "only sec=sys is built yet: without 'sys' in it, sec= lets nobody in");
         ok = false;
     }
     return ok;
@@ -394,15 +401,16 @@ void export_options_text(const struct export_options *options,
                            (unsigned)b[12] << 24 | (unsigned)b[13] << 16 | (unsigned)b[14] << 8 |
                                (unsigned)b[15]);
         } else {
-            (void)snprintf(fsid, sizeof fsid,
-                           ",fsid=%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-                           b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11],
-                           b[12], b[13], b[14], b[15]);
+            (void)snprintf(
+                fsid, sizeof fsid,
+                ",fsid=%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
+                b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+                b[14], b[15]);
         }
     }
-    (void)snprintf(text, EXPORT_OPTIONS_TEXT_BYTES_MAX,
-                   "%s,%s,%s,%s,%s,anonuid=%u,anongid=%u%s", options->rw ? "rw" : "ro",
-                   options->sync ? "sync" : "async", options->secure ? "secure" : "insecure",
+    (void)snprintf(text, EXPORT_OPTIONS_TEXT_BYTES_MAX, "%s,%s,%s,%s,%s,anonuid=%u,anongid=%u%s",
+                   options->rw ? "rw" : "ro", options->sync ? "sync" : "async",
+                   options->secure ? "secure" : "insecure",
                    options->root_squash ? "root_squash" : "no_root_squash",
                    options->all_squash ? "all_squash" : "no_all_squash", options->anonuid,
                    options->anongid, fsid);

@@ -36,8 +36,8 @@ struct line {
     uint32_t client_count;
     struct export_client *clients;
     struct export_options defaults;
-    bool defaults_unused;     /* no client came behind the last -OPTIONS */
-    const char *bare_client;  /* the client before, if it had no brackets */
+    bool defaults_unused;    /* no client came behind the last -OPTIONS */
+    const char *bare_client; /* the client before, if it had no brackets */
 };
 
 static const struct export_options file_defaults = {
@@ -121,8 +121,9 @@ static void take_backslash(struct reader *reader)
     reader->next++;
     if (!octal_at(reader, reader->next, &value)) {
         if (reader->next < reader->end && *reader->next == ' ') {
-            export_warning(context, "a backslash does not protect a blank here: write \\040, or put "
-                                    "the name in double quotes");
+            export_warning(context,
+                           "a backslash does not protect a blank here: write \\040, or put "
+                           "the name in double quotes");
         }
         reader->word[reader->word_bytes++] = '\\';
         return;
@@ -217,7 +218,8 @@ static void take_path(struct export_context *context, char *path, struct line *l
         return;
     }
     if (has_dot_dot(path)) {
-        export_error(context, "'%s': a path with '..' in it; write the directory that is meant", path);
+        export_error(context, "'%s': a path with '..' in it; write the directory that is meant",
+                     path);
         return;
     }
     tidy_path(path);
@@ -261,10 +263,11 @@ static void warn_of_everyone(struct export_context *context, const struct line *
                              const char *brackets)
 {
     if (line->bare_client != NULL) {
-        export_warning(context,
-                       "the blank before '%s' makes it an entry of its own: '%s' gets the defaults, "
-                       "and everyone gets '%s'; write %s%s, or *%s if everyone is meant",
-                       brackets, line->bare_client, brackets, line->bare_client, brackets, brackets);
+        export_warning(
+            context,
+            "the blank before '%s' makes it an entry of its own: '%s' gets the defaults, "
+            "and everyone gets '%s'; write %s%s, or *%s if everyone is meant",
+            brackets, line->bare_client, brackets, line->bare_client, brackets, brackets);
     } else {
         export_warning(context, "'%s' without a client is for everyone; write *%s if that is meant",
                        brackets, brackets);
@@ -293,9 +296,10 @@ static void take_client(struct reader *reader, struct line *line)
     }
     char *end = strchr(bracket, ')');
     if (end == NULL || end[1] != '\0' || strchr(bracket + 1, '(') != NULL) {
-        export_error(context, end == NULL ? "'%s': the '(' is not closed; no blanks are allowed in "
-                                            "the brackets"
-                                          : "'%s': more behind the brackets than a blank",
+        export_error(context,
+                     end == NULL ? "'%s': the '(' is not closed; no blanks are allowed in "
+                                   "the brackets"
+                                 : "'%s': more behind the brackets than a blank",
                      name);
         return;
     }
@@ -363,20 +367,23 @@ static void parse_line(struct reader *reader)
     }
     unsigned first_line = context->line;
     if (brackets_in_path(reader) != NULL) {
-        export_warning(context, "the brackets are taken as part of the name '%s'; options stand "
-                                "behind a client, as in: DIR CLIENT(rw)",
+        export_warning(context,
+                       "the brackets are taken as part of the name '%s'; options stand "
+                       "behind a client, as in: DIR CLIENT(rw)",
                        reader->word);
     }
     take_path(context, reader->word, &line);
     take_clients(reader, &line);
     context->line = first_line;
     if (line.client_count == 0 && !context->line_is_bad) {
-        export_warning(context, "no client is named, so that everyone may use %s; write * if that is "
-                                "meant",
+        export_warning(context,
+                       "no client is named, so that everyone may use %s; write * if that is "
+                       "meant",
                        line.path == NULL ? "it" : line.path);
         add_named_client(context, &line, "*", &line.defaults);
     } else if (line.defaults_unused) {
-        export_warning(context, "no client stands behind the last -OPTIONS, so that they mean nothing");
+        export_warning(context,
+                       "no client stands behind the last -OPTIONS, so that they mean nothing");
     }
     end_line(context, &line);
 }

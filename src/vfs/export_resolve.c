@@ -62,8 +62,7 @@ static void resolve_host(struct export_context *context, struct export_client *c
 
     if (error != 0) {
         export_warning(context,
-                       "cannot look up host '%s' (%s): it matches nobody until the exports are read "
-                       "again",
+                       "cannot look up host '%s' (%s): it matches nobody until the next start",
                        client->text, gai_strerror(error));
     }
 }
@@ -84,8 +83,9 @@ static void resolve_netgroup(struct export_context *context, struct export_clien
             member_count++;
             int error = add_host(context, client, host);
             if (error != 0) {
-                export_warning(context, "cannot look up '%s' of netgroup '%s' (%s): it matches nobody",
-                               host, client->text, gai_strerror(error));
+                export_warning(context,
+                               "cannot look up '%s' of netgroup '%s' (%s): it matches nobody", host,
+                               client->text, gai_strerror(error));
             }
         }
     }

@@ -166,8 +166,7 @@ static void warn_of_doubles(struct export_context *context, const struct export_
     for (uint32_t i = 0; i < entry->client_count; i++) {
         if (same_client(&entry->clients[i], client)) {
             export_warning(context, "'%s' is named for %s at %s already; that one counts, not this",
-                           client->text, entry->path,
-                           place(&entry->clients[i], text, sizeof text));
+                           client->text, entry->path, place(&entry->clients[i], text, sizeof text));
             return;
         }
     }
@@ -191,8 +190,8 @@ static const struct export_client *fsid_client(const struct export_client *clien
 
 /*
  * fsid= names the export, not what one client sees of it: all clients of a directory get the same
- * and no two directories share one. *fsid is the client that says it, NULL if none does. False after
- * an error.
+ * and no two directories share one. *fsid is the client that says it, NULL if none does. False
+ * after an error.
  */
 static bool agree_on_fsid(struct export_context *context, const char *path,
                           const struct export_entry *entry, const struct export_client *clients,
@@ -280,8 +279,8 @@ void export_table_join(struct export_context *context, const char *path,
     if (entry != NULL && entry->client_count + client_count > EXPORT_CLIENT_COUNT_MAX) {
         export_error(context, "more than %u clients of %s", EXPORT_CLIENT_COUNT_MAX, path);
     } else if (agree_on_fsid(context, path, entry, clients, client_count, &fsid)) {
-        struct export_options fsid_options = fsid == NULL ? (struct export_options){0}
-                                                          : fsid->options;
+        struct export_options fsid_options =
+            fsid == NULL ? (struct export_options){0} : fsid->options;
         if (entry == NULL) {
             entry = add_entry(context, path);
         }

@@ -62,8 +62,13 @@ static void hash_is_no_comment_in_an_argument(void **state)
 static void mistakes_are_said(void **state)
 {
     struct fixture *f = *state;
-    static const char *const mistakes[] = {"", " ", "/srv(rww)", "/srv 10.0.0.300", "/srv\n/etc",
-                                           "no-such-relative-directory", "/srv 10.0.0.1(rw"};
+    static const char *const mistakes[] = {"",
+                                           " ",
+                                           "/srv(rww)",
+                                           "/srv 10.0.0.300",
+                                           "/srv\n/etc",
+                                           "no-such-relative-directory",
+                                           "/srv 10.0.0.1(rw"};
 
     for (size_t i = 0; i < COUNT_OF(mistakes); i++) {
         uint32_t before = f->problems.count;
@@ -105,9 +110,12 @@ static void relative_directories_and_blanks_work(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(directory_alone_is_for_this_machine), TEST(brackets_hold_its_options),
-        TEST(clients_stand_behind_it),             TEST(hash_is_no_comment_in_an_argument),
-        TEST(mistakes_are_said),                   TEST(relative_directories_and_blanks_work),
+        TEST(directory_alone_is_for_this_machine),
+        TEST(brackets_hold_its_options),
+        TEST(clients_stand_behind_it),
+        TEST(hash_is_no_comment_in_an_argument),
+        TEST(mistakes_are_said),
+        TEST(relative_directories_and_blanks_work),
     };
     return cmocka_run_group_tests_name("exports: argument", tests, NULL, NULL);
 }

@@ -33,8 +33,8 @@ void load_bytes(struct fixture *fixture, const char *text, size_t text_bytes)
 
     assert_non_null(copy);
     memcpy(copy, text, text_bytes);
-    fixture->result = export_table_add_text(fixture->table, "exports", copy, text_bytes,
-                                            &fixture->problems);
+    fixture->result =
+        export_table_add_text(fixture->table, "exports", copy, text_bytes, &fixture->problems);
     free(copy);
     assert_int_equal(export_table_resolve(fixture->table, &fixture->problems), 0);
 }
@@ -80,8 +80,7 @@ const struct export_options *gets(const struct fixture *fixture, const char *pat
     struct sockaddr_storage peer;
 
     to_sockaddr(address, &peer);
-    return entry == NULL ? NULL
-                         : export_entry_match(entry, (struct sockaddr *)(void *)&peer);
+    return entry == NULL ? NULL : export_entry_match(entry, (struct sockaddr *)(void *)&peer);
 }
 
 const char *gets_word(const struct fixture *fixture, const char *path, const char *address)
@@ -96,19 +95,15 @@ const char *gets_word(const struct fixture *fixture, const char *path, const cha
     return options->rw ? "rw" : "ro";
 }
 
+/* expected is "LINE:KIND:WORD". */
 static bool is_said(const struct export_problem *problem, const char *expected)
 {
     char start[64];
-    const char *word = strrchr(expected, ':') + 1;
+    const char *kind = strchr(expected, ':') + 1;
+    const char *word = strchr(kind, ':') + 1;
 
-    (void)snprintf(start, sizeof start, "exports:%.*s: ", (int)(word - expected - 1), expected);
-    /* "exports:3:error: " as the text has it: "exports:3: error: " */
-    char *kind = strrchr(start, ':');
-    while (kind > start && *(kind - 1) != ':') {
-        kind--;
-    }
-    memmove(kind + 1, kind, strlen(kind) + 1);
-    *kind = ' ';
+    (void)snprintf(start, sizeof start, "exports:%.*s %.*s ", (int)(kind - expected), expected,
+                   (int)(word - kind), kind);
     return strncmp(problem->text, start, strlen(start)) == 0 &&
            strstr(problem->text + strlen(start), word) != NULL;
 }

@@ -3,17 +3,11 @@
 #ifndef TESTS_UNIT_EXPORT_FIXTURE_H
 #define TESTS_UNIT_EXPORT_FIXTURE_H
 
+#include "lib/unit.h"
 #include "vfs/export.h"
 
 #include <errno.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <stdio.h>
-#include <string.h>
 
 struct fixture {
     struct export_table *table;

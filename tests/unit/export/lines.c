@@ -79,8 +79,25 @@ static void every_end_of_the_text_is_survived(void **state)
 {
     struct fixture *f = *state;
     static const char *const ends[] = {
-        "", " ", "\n", "\\", "\\\n", "\\\r", "\"", "\"\\", "\"\\\n", "#", "/a \\0", "/a \\04",
-        "/a (", "/a -", "/a 10.0.0.1(\\", "\xef\xbb\xbf", "\xef\xbb", "/a \\", "/a \\\r\n",
+        "",
+        " ",
+        "\n",
+        "\\",
+        "\\\n",
+        "\\\r",
+        "\"",
+        "\"\\",
+        "\"\\\n",
+        "#",
+        "/a \\0",
+        "/a \\04",
+        "/a (",
+        "/a -",
+        "/a 10.0.0.1(\\",
+        "\xef\xbb\xbf",
+        "\xef\xbb",
+        "/a \\",
+        "/a \\\r\n",
     };
 
     for (size_t i = 0; i < COUNT_OF(ends); i++) {

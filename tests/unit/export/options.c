@@ -84,8 +84,9 @@ static void words_without_effect_here_are_taken(void **state)
 {
     struct fixture *f = *state;
 
-    load(f, "/a 10.0.0.1(rw,wdelay,no_wdelay,no_subtree_check,hide,nocrossmnt,secure_locks,auth_nlm,"
-            "no_acl,no_pnfs,sec=sys,xprtsec=none)\n");
+    load(f,
+         "/a 10.0.0.1(rw,wdelay,no_wdelay,no_subtree_check,hide,nocrossmnt,secure_locks,auth_nlm,"
+         "no_acl,no_pnfs,sec=sys,xprtsec=none)\n");
     assert_problems(f, NULL);
     assert_gets(f, "/a", "10.0.0.1", "rw");
 }
@@ -108,8 +109,9 @@ static void words_that_protect_and_are_not_built_condemn_their_line(void **state
 {
     struct fixture *f = *state;
 
-    load(f, "/a *(mountpoint)\n/b *(mp=/mnt)\n/c *(refer=/x@y)\n/d *(sec=krb5)\n/e *(sec=krb5p:none)\n"
-            "/f *(xprtsec=mtls)\n/g *(squash_uids=0-15)\n/h *(sec=bogus)\n");
+    load(f,
+         "/a *(mountpoint)\n/b *(mp=/mnt)\n/c *(refer=/x@y)\n/d *(sec=krb5)\n/e *(sec=krb5p:none)\n"
+         "/f *(xprtsec=mtls)\n/g *(squash_uids=0-15)\n/h *(sec=bogus)\n");
     assert_int_equal(f->result, -EINVAL);
     assert_int_equal(f->table->entry_count, 0);
     for (unsigned line = 1; line <= 8; line++) {
@@ -171,8 +173,8 @@ static void fsid_has_three_forms(void **state)
     assert_memory_equal(gets(f, "/b", "10.0.0.1")->fsid, uuid, 16);
     assert_true(gets(f, "/c", "10.0.0.1")->fsid_is_root);
     assert_non_null(strstr(text_of(gets(f, "/a", "10.0.0.1")), ",fsid=258"));
-    assert_non_null(strstr(text_of(gets(f, "/b", "10.0.0.1")),
-                           ",fsid=12345678-9abc-def0-1234-56789abcdef0"));
+    assert_non_null(
+        strstr(text_of(gets(f, "/b", "10.0.0.1")), ",fsid=12345678-9abc-def0-1234-56789abcdef0"));
     assert_non_null(strstr(text_of(gets(f, "/c", "10.0.0.1")), ",fsid=root"));
     assert_non_null(strstr(text_of(gets(f, "/d", "10.0.0.1")), ",fsid=259"));
 }
