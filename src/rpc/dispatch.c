@@ -86,7 +86,7 @@ static struct reply reply_of(struct worker *worker, const struct xdr *out)
 static void send_reply(struct loop *loop, struct worker *worker, const struct dest *dest,
                        struct reply *reply)
 {
-    loop->stats.replies++;
+    loop_count(&loop->stats.replies, 1);
     if (dest->conn != NULL) {
         conn_reply(loop, dest->conn, reply);
     } else {
@@ -158,7 +158,7 @@ static void finish(struct loop *loop, struct task *task, struct reply *reply)
         if (task->dest.conn != NULL) {
             task->dest.conn->pending_count++;
         }
-        loop->stats.parked++;
+        loop_count(&loop->stats.parked, 1);
         if (!park(loop, pending, &pending->error)) {
             pending->lsn = 0;
             loop_deliver(loop, worker, pending);
@@ -269,11 +269,11 @@ static bool execute(struct loop *loop, struct task *task, const void *args,
         enum drc_verdict verdict = drc_begin(loop->server->drc, &key, &task->entry,
                                              worker->reply_buffer + REPLY_MARK_BYTES, &reply_bytes);
         if (verdict == DRC_DROP) {
-            loop->stats.cache_dropped++;
+            loop_count(&loop->stats.cache_dropped, 1);
             return true;
         }
         if (verdict == DRC_REPLY) {
-            loop->stats.cache_hits++;
+            loop_count(&loop->stats.cache_hits, 1);
             reply = (struct reply){.bytes = worker->reply_buffer,
                                    .size = REPLY_MARK_BYTES + reply_bytes};
             send_reply(loop, worker, &task->dest, &reply);
@@ -305,13 +305,13 @@ static bool understand(struct loop *loop, const struct service *service, struct 
 
     switch (message_get_call(in, call, &auth_stat)) {
     case MESSAGE_NOISE:
-        loop->stats.garbage++;
+        loop_count(&loop->stats.garbage, 1);
         return false;
     case MESSAGE_RPC_MISMATCH:
         message_put_rpc_mismatch(out, call->xid);
         return false;
     case MESSAGE_AUTH_ERROR:
-        loop->stats.refused_auth++;
+        loop_count(&loop->stats.refused_auth, 1);
         message_put_auth_error(out, call->xid, auth_stat);
         return false;
     case MESSAGE_CALL:
@@ -324,7 +324,7 @@ static bool understand(struct loop *loop, const struct service *service, struct 
     *args = rpc_call_memory(call, call->procedure->args_bytes);
     memset(*args, 0, call->procedure->args_bytes);
     if (!call->procedure->decode(in, *args)) {
-        loop->stats.garbage++;
+        loop_count(&loop->stats.garbage, 1);
         message_put_accept_error(out, call->xid, GARBAGE_ARGS);
         return false;
     }
@@ -352,7 +352,7 @@ bool dispatch(struct loop *loop, struct worker *worker, const struct service *se
         task->call.peer = &task->from.peer;
     }
     worker->memory_used = 0;
-    loop->stats.calls++;
+    loop_count(&loop->stats.calls, 1);
     rxbuf_get(rx);
     if (understand(loop, service, task, &in, &out, &args)) {
         kept = execute(loop, task, args, message, message_bytes);

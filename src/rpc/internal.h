@@ -166,6 +166,11 @@ struct worker {
     struct task task;
 };
 
+struct loop_stats {
+    _Atomic uint64_t calls, replies, bytes_in, bytes_out;
+    _Atomic uint64_t garbage, refused_auth, cache_hits, cache_dropped, parked;
+};
+
 struct loop {
     struct rpc_server *server;
     uint32_t index;
@@ -196,8 +201,15 @@ struct loop {
     uint32_t lost_count; /* tasks that lost this loop and have not come back */
 
     atomic_uint conn_count;
-    struct rpc_server_stats stats;
+    struct loop_stats stats;
 };
+
+/* Written by the loop's owner alone, read by anybody. */
+static inline void loop_count(_Atomic uint64_t *counter, uint64_t more)
+{
+    uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, now + more, memory_order_relaxed);
+}
 
 struct failure {
     uint64_t from, to; /* (from, to] */

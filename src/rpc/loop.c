@@ -170,7 +170,7 @@ static void send_pending(struct loop *loop, struct worker *worker, struct pendin
                                      : conn->stream_bytes + out->size + out_tail_bytes(&out->tail);
     drc_done(server->drc, pending->entry, out->bytes + REPLY_MARK_BYTES,
              out->size - REPLY_MARK_BYTES, sent_end);
-    loop->stats.replies++;
+    loop_count(&loop->stats.replies, 1);
     if (conn != NULL && !gone) {
         conn_queue(loop, conn, out);
         return;

@@ -225,7 +225,7 @@ static void poll_update(struct loop *loop, struct conn *conn)
 static void count_sent(struct loop *loop, struct conn *conn, uint64_t bytes)
 {
     conn->sent_bytes += bytes;
-    loop->stats.bytes_out += bytes;
+    loop_count(&loop->stats.bytes_out, bytes);
     if (conn->origin != NULL) {
         drc_origin_sent(conn->origin, conn->sent_bytes);
     }
@@ -437,7 +437,7 @@ static bool receive(struct loop *loop, struct conn *conn)
         conn->rx_end += (uint32_t)n;
         conn->drained = (uint32_t)n < room;
         conn->batch = atomic_fetch_add_explicit(&loop->server->batch, 1, memory_order_relaxed) + 1;
-        loop->stats.bytes_in += (uint64_t)n;
+        loop_count(&loop->stats.bytes_in, (uint64_t)n);
         return true;
     }
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
@@ -470,7 +470,7 @@ static void refuse_stream(struct loop *loop, struct conn *conn)
     log_write_limited(&limit, LOG_WARNING,
                       "%s: closed: a record over the limit of %u bytes, or no RPC at all",
                       peer_text(&conn->peer, peer), loop->server->options.record_bytes_max);
-    loop->stats.garbage++;
+    loop_count(&loop->stats.garbage, 1);
     conn_close(loop, conn);
 }
 

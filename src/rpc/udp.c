@@ -95,7 +95,7 @@ static void receive(struct loop *loop, struct udp *udp)
         from->peer.local_port = udp->port;
         keep_control(from, &messages[i].msg_hdr);
         udp->sizes[i] = messages[i].msg_len;
-        loop->stats.bytes_in += messages[i].msg_len;
+        loop_count(&loop->stats.bytes_in, messages[i].msg_len);
     }
     udp->count = n > 0 ? (uint32_t)n : 0;
     udp->batch = atomic_fetch_add_explicit(&loop->server->batch, 1, memory_order_relaxed) + 1;
