@@ -267,8 +267,11 @@ int rpc_server_run(struct rpc_server *server, struct err *err)
     return 0;
 }
 
-static void stop_threads(struct rpc_server *server)
+void rpc_server_stop(struct rpc_server *server)
 {
+    if (!server->running) {
+        return;
+    }
     pthread_mutex_lock(&server->worker_lock);
     atomic_store(&server->stopping, true);
     pthread_mutex_unlock(&server->worker_lock);
@@ -276,6 +279,7 @@ static void stop_threads(struct rpc_server *server)
         loop_wake(&server->loops[i]);
     }
     worker_join_all(server);
+    server->running = false;
 }
 
 void rpc_server_close(struct rpc_server *server)
@@ -283,9 +287,7 @@ void rpc_server_close(struct rpc_server *server)
     if (server == NULL) {
         return;
     }
-    if (server->running) {
-        stop_threads(server);
-    }
+    rpc_server_stop(server);
     for (uint32_t i = 0; i < server->loop_count; i++) {
         loop_close(&server->loops[i]);
     }
