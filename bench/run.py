@@ -419,17 +419,16 @@ def enter_namespaces():
 
 
 def choose(options):
-    names = options.servers.split(",")
-    missing = []
-    if not os.access(options.load, os.X_OK):
+    floor = os.path.join(os.path.dirname(options.load), "floor")
+    programs = {"ganesha": "ganesha.nfsd", "holdfast": options.holdfast, "floor": floor}
+    if shutil.which(options.load) is None:
         sys.exit(f"bench: {options.load} is not built; it needs libnfs-dev")
-    if not os.access(options.holdfast, os.X_OK):
-        missing.append("holdfast")
-    if shutil.which("ganesha.nfsd") is None:
-        missing.append("ganesha")
-    for name in missing:
-        print(f"bench: {name} is not there, and left out", file=sys.stderr)
-    names = [name for name in names if name not in missing]
+    names = []
+    for name in options.servers.split(","):
+        if shutil.which(programs[name]) is not None:
+            names.append(name)
+        else:
+            print(f"bench: {programs[name]} is not there, and left out", file=sys.stderr)
     return names or sys.exit("bench: no server to measure")
 
 
