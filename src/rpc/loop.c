@@ -4,7 +4,7 @@
  *
  * Built on epoll, not io_uring, because a loop must be able to change hands: a receive armed in a
  * ring completes on the thread that armed it, and a thread that is blocked in a procedure completes
- * nothing. docs/ARCHITECTURE.md has the whole argument.
+ * nothing. ARCHITECTURE.md has the whole argument.
  *
  * A worker that takes a loop from a blocked one begins with loop_resume: the turn that was going on
  * is cut short, the rest is as if nothing had happened.
