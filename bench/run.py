@@ -39,7 +39,7 @@ class Row:
 
 
 def rows(options):
-    create = 4000 if options.quick else 20000
+    create = 20000 if options.full else 4000
     huge = options.huge
     many = f"--files {FILES}"
     data = f"--span {BIG_BYTES}"
@@ -388,12 +388,12 @@ def print_machine(options, work):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--holdfast", default=f"{HERE}/../build/holdfast")
+    parser.add_argument("--holdfast", default=f"{HERE}/../build/src/cli/holdfast")
     parser.add_argument("--load", default=f"{HERE}/../build/bench/load")
     parser.add_argument("--servers", default=",".join(SERVERS),
                         help="which, the first one is the base of the ratios")
     parser.add_argument("--dir", default="/var/tmp", help="where the exports are made")
-    parser.add_argument("--quick", action="store_true", help="3 short rounds: a few minutes")
+    parser.add_argument("--full", action="store_true", help="9 long rounds, not 3 short ones")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--huge", type=int, default=100000, help="files in the large directory")
@@ -401,8 +401,8 @@ def parse():
     parser.add_argument("--no-memory", action="store_true")
     parser.add_argument("--json", default="/dev/null", help="every single result, a line each")
     options = parser.parse_args()
-    options.rounds = options.rounds or (3 if options.quick else 9)
-    options.seconds = options.seconds or (0.7 if options.quick else 2.0)
+    options.rounds = options.rounds or (9 if options.full else 3)
+    options.seconds = options.seconds or (2.0 if options.full else 0.7)
     options.json_file = open(options.json, "w", encoding="utf-8")
     return options
 
