@@ -193,8 +193,8 @@ int rpc_server_run(struct rpc_server *server, struct err *err) MUST_USE;
 void rpc_server_release(struct rpc_server *server, uint64_t lsn, int error);
 
 /* Stops taking calls, finishes the ones that run, waits a moment for parked replies to be released,
- * sends what can be sent at once, and joins the threads. rpc_server_release is still allowed, so that
- * the journal can be closed between this and rpc_server_close. */
+ * sends what can be sent at once, and joins the threads. rpc_server_release is allowed during it and
+ * after it, until rpc_server_close begins. */
 void rpc_server_stop(struct rpc_server *server);
 
 /* Stops if that was not done, and frees. */
