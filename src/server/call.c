@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/call.h"
+
+#define FLAVOR_AUTH_SYS 1U /* RFC 5531 §8.2 */
+#define NOBODY 65534U
+
+_Static_assert(RPC_GIDS_MAX <= VFS_GIDS_MAX, "every group of an AUTH_SYS credential has a place");
+
+void call_begin(const struct rpc_call *call, struct vfs *vfs, struct vfs_call *caller)
+{
+    const struct rpc_cred *cred = &call->cred;
+
+    caller->vfs = vfs;
+    caller->peer = &call->peer->address.sa;
+    caller->batch = call->batch;
+    caller->anonymous = cred->flavor != FLAVOR_AUTH_SYS;
+    caller->uid = cred->uid;
+    caller->gid = cred->gid;
+    caller->gid_count = cred->gid_count;
+    for (uint32_t i = 0; i < cred->gid_count; i++) {
+        caller->gids[i] = cred->gids[i];
+    }
+    caller->options = NULL; /* nobody, with no rights, until vfs knows the export's rules */
+    caller->fsuid = NOBODY;
+    caller->fsgid = NOBODY;
+    caller->fsgid_count = 0;
+    caller->lsn = 0;
+}

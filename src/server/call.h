@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who calls, in vfs's words. The one place where an RPC caller becomes a file system user.
+ */
+#ifndef SERVER_CALL_H
+#define SERVER_CALL_H
+
+#include "rpc/server.h"
+#include "vfs/node.h"
+
+/* *caller is valid while *call is. At the end of the procedure call->lsn = caller->lsn. */
+void call_begin(const struct rpc_call *call, struct vfs *vfs, struct vfs_call *caller);
+
+/* Over UDP results and the reply's head must fit one IPv4 datagram (RFC 768: 65,535 bytes with the
+ * IP and UDP headers). */
+#define CALL_UDP_RESULTS_BYTES_MAX (65507U - 24U)
+
+static inline struct vfs_bytes call_bytes(struct xdr_bytes bytes)
+{
+    return (struct vfs_bytes){.data = bytes.data, .size = bytes.size};
+}
+
+#endif
