@@ -25,12 +25,13 @@ struct journal;
 
 enum journal_how { JOURNAL_FDATASYNC, JOURNAL_FSYNC, JOURNAL_SYNCFS };
 
-/* One object to be made durable. The fd stays open until release(owner), which is called once, on
- * the journal's thread, with no lock held. */
+/* One object to be made durable. The fd stays open until release(owner), which is called once and
+ * takes no lock that a caller of journal_append may hold: on the journal's thread, or at once where
+ * there is no memory to remember the item (its group then fails). */
 struct journal_item {
     int fd;
     enum journal_how how;
-    void (*release)(void *owner);
+    void (*release)(void *owner); /* may be NULL: the fd outlives the journal */
     void *owner;
 };
 
@@ -39,6 +40,8 @@ struct journal_options {
     void (*durable)(void *arg, uint64_t lsn, int error);
     /* Data that was acknowledged as unstable may be lost. */
     void (*lost)(void *arg);
+    /* Stands in for fsync and its kin, so that tests can make them fail. NULL: the real ones. */
+    int (*sync)(void *arg, int fd, enum journal_how how);
     void *arg;
 };
 

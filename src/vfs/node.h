@@ -103,6 +103,9 @@ struct vfs_options {
     uint32_t fd_count_max; /* descriptors the object cache may hold; 0: derived from RLIMIT_NOFILE */
     /* See journal/commit.h; called on the journal's thread. */
     void (*durable)(void *arg, uint64_t lsn, int error);
+    /* Stands in for fsync and its kin (how: enum journal_how), so that tests can make them fail. NULL:
+     * the real ones. */
+    int (*sync)(void *arg, int fd, int how);
     void *arg;
 };
 

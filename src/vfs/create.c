@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making objects: CREATE, MKDIR, SYMLINK, MKNOD.
+ *
+ * Exclusive create keeps the client's verifier in the file's times: the first word as the seconds of
+ * mtime, the second as those of atime, both read as signed 32-bit numbers, nanoseconds zero. That
+ * keeps all 64 bits on ext4 with 128- and 256-byte inodes, on xfs with and without bigtime, and on
+ * btrfs and tmpfs; where a file system does not give back what was set, the create is undone and
+ * refused (-EOPNOTSUPP, and clients use GUARDED then). RFC 1813 §3.3.8 has the client set the times
+ * afterwards.
+ *
+ * The file gets its times before its name (O_TMPFILE, then link), so that a server killed in between
+ * leaves no file that the client's retransmission would take for somebody else's.
+ */
+#include "vfs/internal.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* One creation under way. */
+struct creation {
+    struct vfs_call *call;
+    struct vfs_node *dir;
+    struct vfs_node *node;
+    char name[NAME_SPACE];
+    const struct vfs_sattr *sattr;
+    struct change change;
+};
+
+static uint32_t mode_of(const struct vfs_sattr *sattr)
+{
+    return sattr->set_mode ? sattr->mode & 07777 : 0;
+}
+
+static int creation_begin(struct creation *creation, struct vfs_call *call, struct vfs_node *dir,
+                          struct vfs_bytes name, const struct vfs_sattr *sattr)
+{
+    creation->call = call;
+    creation->dir = dir;
+    creation->sattr = sattr;
+    if (!call->options->rw) {
+        return -EROFS;
+    }
+    int err = name_copy(name, creation->name);
+    if (err == 0) {
+        err = attr_check(sattr);
+    }
+    if (err == 0) {
+        err = change_begin(&creation->change, call, &dir, 1, true);
+    }
+    if (err != 0) {
+        return err;
+    }
+    if (dir->before.type != VFS_DIR) {
+        err = -ENOTDIR;
+    } else if (name_is_dot(creation->name) || name_is_dot_dot(creation->name)) {
+        err = -EEXIST;
+    }
+    return err == 0 ? 0 : change_end(&creation->change, err, JOURNAL_FSYNC);
+}
+
+/* What the system call that made the object could not do. */
+static int apply_rest(struct creation *creation, struct vfs_object *object, bool mode_is_set)
+{
+    struct vfs_sattr rest = *creation->sattr;
+    rest.set_mode = rest.set_mode && !mode_is_set;
+    rest.set_size = rest.set_size && rest.size > 0 && atomic_load(&object->type) == VFS_REG;
+    if (creation->call->fsuid != 0) {
+        /* As knfsd: whoever may not give files away does not fail for having tried. */
+        rest.set_uid = false;
+        rest.set_gid = false;
+    }
+    return attr_apply(object, &rest);
+}
+
+/* The object that was made, with fd open on it as kind, becomes the node. */
+static int made(struct creation *creation, int fd, enum object_fd_kind kind, bool mode_is_set)
+{
+    struct vfs_export *export = creation->dir->export;
+    struct vfs_node *node = creation->node;
+    struct vfs_handle handle;
+    int err = handle_of(export, fd, "", AT_EMPTY_PATH, &handle);
+    if (err != 0) {
+        object_close_fd(export->vfs, fd);
+        return err;
+    }
+    err = object_adopt(export, &handle, kind, fd, &node->object);
+    if (err != 0) {
+        node->object = NULL;
+        return err;
+    }
+    node->export = export;
+    err = attr_get(creation->call, node->object, &node->attr);
+    if (err == 0) {
+        err = apply_rest(creation, node->object, mode_is_set);
+    }
+    if (err == 0) {
+        err = attr_fresh(creation->call, node->object, &node->attr);
+    }
+    node->has_attr = err == 0;
+    if (err == 0) {
+        change_made(&creation->change, node->object);
+    }
+    return err;
+}
+
+/* Takes the name away again after a later step failed. */
+static int undo(const struct creation *creation, int err, int flags)
+{
+    if (err != 0) {
+        unlinkat(creation->change.fds[0], creation->name, flags);
+    }
+    return err;
+}
+
+/* ---- regular files ---- */
+
+static int create_new(struct creation *creation)
+{
+    int fd = object_open_name(creation->call->vfs, creation->change.fds[0], creation->name,
+                              O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, mode_of(creation->sattr));
+    if (fd < 0) {
+        return fd;
+    }
+    return undo(creation, made(creation, fd, OBJECT_WRITE, true), 0);
+}
+
+static void verf_times(const uint8_t verf[8], struct timespec times[2])
+{
+    int32_t words[2];
+    memcpy(words, verf, sizeof words);
+    times[0] = (struct timespec){.tv_sec = words[1]}; /* atime */
+    times[1] = (struct timespec){.tv_sec = words[0]}; /* mtime */
+}
+
+static bool has_verf(const struct vfs_attr *attr, const uint8_t verf[8])
+{
+    struct timespec times[2];
+    verf_times(verf, times);
+    return attr->type == VFS_REG && attr->atime.tv_sec == times[0].tv_sec &&
+           attr->atime.tv_nsec == 0 && attr->mtime.tv_sec == times[1].tv_sec &&
+           attr->mtime.tv_nsec == 0;
+}
+
+static int link_fd(int fd, int dir_fd, const char *name)
+{
+    char path[32];
+    if (linkat(fd, "", dir_fd, name, AT_EMPTY_PATH) == 0) {
+        return 0;
+    }
+    if (errno != ENOENT) {
+        return -errno;
+    }
+    /* Without CAP_DAC_READ_SEARCH. */
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return linkat(AT_FDCWD, path, dir_fd, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
+}
+
+/* Returns a descriptor, or -EOPNOTSUPP where nameless files or such times cannot be had. */
+static int open_nameless(struct creation *creation, const uint8_t verf[8])
+{
+    struct timespec times[2];
+    struct stat st;
+    struct vfs *vfs = creation->call->vfs;
+    int fd = object_open_name(vfs, creation->change.fds[0], ".", O_RDWR | O_TMPFILE, 0);
+    if (fd < 0) {
+        return fd == -EISDIR || fd == -EINVAL ? -EOPNOTSUPP : fd;
+    }
+    verf_times(verf, times);
+    int err = futimens(fd, times) == 0 && fstat(fd, &st) == 0 ? 0 : -errno;
+    if (err == 0) {
+        struct vfs_attr attr;
+        attr_fill(creation->dir->export, &st, &attr);
+        err = has_verf(&attr, verf) ? 0 : -EOPNOTSUPP;
+    }
+    if (err != 0) {
+        object_close_fd(vfs, fd);
+        return err;
+    }
+    return fd;
+}
+
+static int create_exclusive(struct creation *creation, const uint8_t verf[8])
+{
+    struct vfs *vfs = creation->call->vfs;
+    int dir_fd = creation->change.fds[0];
+    /* Asked first: making a nameless file in vain costs more. */
+    if (faccessat(dir_fd, creation->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+        return -EEXIST;
+    }
+    int fd = open_nameless(creation, verf);
+    if (fd < 0) {
+        return fd;
+    }
+    int err = link_fd(fd, dir_fd, creation->name);
+    if (err != 0) {
+        object_close_fd(vfs, fd);
+        return err;
+    }
+    return undo(creation, made(creation, fd, OBJECT_WRITE, true), 0);
+}
+
+/* The name exists. The node becomes what it leads to. */
+static int find_existing(struct creation *creation)
+{
+    struct vfs_node *node = creation->node;
+    int err = name_object(creation->dir->export, creation->change.fds[0], creation->name,
+                          &node->object);
+    if (err != 0) {
+        node->object = NULL;
+        return err;
+    }
+    node->export = creation->dir->export;
+    err = attr_fresh(creation->call, node->object, &node->attr);
+    node->has_attr = err == 0;
+    return err;
+}
+
+/* RFC 1813 §3.3.8. Beyond it, as knfsd: UNCHECKED succeeds also on what is no regular file, and the
+ * client sees from the type what it got. */
+static int settle_existing(struct creation *creation, enum vfs_create_how how,
+                           const uint8_t verf[8], bool *truncate)
+{
+    *truncate = false;
+    if (how == VFS_GUARDED) {
+        return -EEXIST;
+    }
+    int err = find_existing(creation);
+    if (err != 0) {
+        return err;
+    }
+    if (how == VFS_EXCLUSIVE) {
+        return has_verf(&creation->node->attr, verf) ? 0 : -EEXIST;
+    }
+    *truncate = creation->sattr->set_size && creation->node->attr.type == VFS_REG;
+    return 0;
+}
+
+int vfs_create(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes name,
+               enum vfs_create_how how, const struct vfs_sattr *sattr, const uint8_t verf[8],
+               struct vfs_node *node)
+{
+    static const struct vfs_sattr nothing = {0};
+    struct creation creation = {.node = node};
+    bool truncate = false;
+    int err = creation_begin(&creation, call, dir, name, how == VFS_EXCLUSIVE ? &nothing : sattr);
+    if (err != 0) {
+        return err;
+    }
+    err = how == VFS_EXCLUSIVE ? create_exclusive(&creation, verf) : create_new(&creation);
+    if (err == -EEXIST) {
+        err = settle_existing(&creation, how, verf, &truncate);
+        bool found = err == 0;
+        err = change_end(&creation.change, found ? -EEXIST : err, JOURNAL_FSYNC);
+        err = found && err == -EEXIST ? 0 : err;
+        if (found) {
+            attr_note_lsn(call, node->object);
+        }
+    } else {
+        err = change_end(&creation.change, err, JOURNAL_FSYNC);
+    }
+    if (err == 0 && truncate) {
+        struct vfs_sattr size = {.set_size = true, .size = sattr->size};
+        err = vfs_setattr(call, node, &size, NULL);
+    }
+    return err;
+}
+
+/* ---- the others ---- */
+
+/* Opens what was just made under the name, as the caller. */
+static int adopt_name(struct creation *creation, bool mode_is_set)
+{
+    int fd = object_open_name(creation->call->vfs, creation->change.fds[0], creation->name,
+                              O_PATH | O_NOFOLLOW, 0);
+    return fd < 0 ? fd : made(creation, fd, OBJECT_PATH, mode_is_set);
+}
+
+int vfs_mkdir(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes name,
+              const struct vfs_sattr *sattr, struct vfs_node *node)
+{
+    struct creation creation = {.node = node};
+    int err = creation_begin(&creation, call, dir, name, sattr);
+    if (err != 0) {
+        return err;
+    }
+    uint32_t mode = mode_of(sattr);
+    err = mkdirat(creation.change.fds[0], creation.name, mode) == 0 ? 0 : -errno;
+    if (err == 0) {
+        /* mkdir(2) leaves setuid and setgid to the directory it is in. */
+        err = undo(&creation, adopt_name(&creation, true), AT_REMOVEDIR);
+    }
+    return change_end(&creation.change, err, JOURNAL_FSYNC);
+}
+
+int vfs_symlink(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes name,
+                struct vfs_bytes target, const struct vfs_sattr *sattr, struct vfs_node *node)
+{
+    struct creation creation = {.node = node};
+    char text[PATH_MAX];
+    if (target.size >= sizeof text) {
+        return -ENAMETOOLONG;
+    }
+    if (memchr(target.data, 0, target.size) != NULL) {
+        return -EINVAL;
+    }
+    memcpy(text, target.data, target.size);
+    text[target.size] = 0;
+    int err = creation_begin(&creation, call, dir, name, sattr);
+    if (err != 0) {
+        return err;
+    }
+    err = symlinkat(text, creation.change.fds[0], creation.name) == 0 ? 0 : -errno;
+    if (err == 0) {
+        /* A symbolic link's mode is nobody's to choose. */
+        err = undo(&creation, adopt_name(&creation, true), 0);
+    }
+    return change_end(&creation.change, err, JOURNAL_FSYNC);
+}
+
+int vfs_mknod(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes name,
+              enum vfs_type type, uint32_t rdev_major, uint32_t rdev_minor,
+              const struct vfs_sattr *sattr, struct vfs_node *node)
+{
+    static const mode_t types[] = {
+        [VFS_BLK] = S_IFBLK, [VFS_CHR] = S_IFCHR, [VFS_SOCK] = S_IFSOCK, [VFS_FIFO] = S_IFIFO};
+    struct creation creation = {.node = node};
+    if ((size_t)type >= COUNT_OF(types) || types[type] == 0) {
+        return -EINVAL;
+    }
+    int err = creation_begin(&creation, call, dir, name, sattr);
+    if (err != 0) {
+        return err;
+    }
+    dev_t dev = type == VFS_BLK || type == VFS_CHR ? makedev(rdev_major, rdev_minor) : 0;
+    err = mknodat(creation.change.fds[0], creation.name, types[type] | mode_of(sattr), dev) == 0
+              ? 0
+              : -errno;
+    if (err == 0) {
+        err = undo(&creation, adopt_name(&creation, true), 0);
+    }
+    return change_end(&creation.change, err, JOURNAL_FSYNC);
+}

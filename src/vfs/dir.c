@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looking names up and listing them.
+ *
+ * A directory's cookies are the file system's own (d_off of getdents64), which ext4, xfs and btrfs
+ * keep valid while other entries come and go, and over restarts. So a page costs the same wherever
+ * it starts, nothing is remembered per client, and READDIR and READDIRPLUS may be mixed.
+ */
+#include "vfs/internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define DIRENTS_BYTES_MAX (64U * 1024)
+#define DIRENTS_BYTES_MIN 1024U
+
+/* What getdents64 writes. */
+struct dirent_head {
+    uint64_t ino;
+    int64_t next;
+    uint16_t size;
+    uint8_t type;
+    char name[];
+};
+
+int name_copy(struct vfs_bytes name, char text[NAME_SPACE])
+{
+    if (name.size == 0) {
+        return -EACCES;
+    }
+    if (name.size > VFS_NAME_BYTES_MAX) {
+        return -ENAMETOOLONG;
+    }
+    if (memchr(name.data, '/', name.size) != NULL || memchr(name.data, 0, name.size) != NULL) {
+        return -EACCES;
+    }
+    memcpy(text, name.data, name.size);
+    text[name.size] = 0;
+    return 0;
+}
+
+bool name_is_dot(const char *text)
+{
+    return text[0] == '.' && text[1] == 0;
+}
+
+bool name_is_dot_dot(const char *text)
+{
+    return text[0] == '.' && text[1] == '.' && text[2] == 0;
+}
+
+bool node_is_root(const struct vfs_node *node)
+{
+    const struct vfs_handle *root = &node->export->root;
+    return node->object->handle_size == root->size &&
+           memcmp(node->object->handle, root->bytes, root->size) == 0;
+}
+
+int name_object(struct vfs_export *export, int dir_fd, const char *name, struct vfs_object **object)
+{
+    struct vfs *vfs = export->vfs;
+    struct vfs_handle handle;
+    int err = handle_of(export, dir_fd, name, 0, &handle);
+    if (err != 0) {
+        return err == -EXDEV ? -EACCES : err; /* something is mounted there */
+    }
+    *object = object_find(vfs, handle.bytes, handle.size);
+    if (*object != NULL) {
+        return 0;
+    }
+    int fd = object_open_name(vfs, dir_fd, name, O_PATH | O_NOFOLLOW, 0);
+    if (fd < 0) {
+        return fd;
+    }
+    /* The name may lead elsewhere by now: ask for what was opened. */
+    err = handle_of(export, fd, "", AT_EMPTY_PATH, &handle);
+    if (err != 0) {
+        object_close_fd(vfs, fd);
+        return err == -EXDEV ? -EACCES : err;
+    }
+    return object_adopt(export, &handle, OBJECT_PATH, fd, object);
+}
+
+static int lookup(struct vfs_call *call, struct vfs_node *dir, const char *name,
+                  struct vfs_node *node)
+{
+    int fd;
+    /* RFC 1813 §3.3.3: ".." of the export's root is for the server to say; here it is the root. */
+    if (name_is_dot_dot(name) && node_is_root(dir)) {
+        name = ".";
+    }
+    int err = object_fd(dir->object, OBJECT_PATH, &fd);
+    if (err != 0) {
+        return err;
+    }
+    cred_take(call);
+    err = name_object(dir->export, fd, name, &node->object);
+    if (err != 0) {
+        node->object = NULL;
+        return err;
+    }
+    node->export = dir->export;
+    return attr_of_node(call, node);
+}
+
+int vfs_lookup(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes name,
+               struct vfs_node *node)
+{
+    char text[NAME_SPACE];
+    int err = attr_of_node(call, dir);
+    if (err != 0) {
+        return err;
+    }
+    if (dir->attr.type != VFS_DIR) {
+        return -ENOTDIR;
+    }
+    err = name_copy(name, text);
+    if (err == 0) {
+        err = lookup(call, dir, text, node);
+    }
+    attr_note_lsn(call, dir->object);
+    return err;
+}
+
+int vfs_readlink(struct vfs_call *call, struct vfs_node *node, uint8_t *buffer,
+                 uint32_t buffer_bytes, uint32_t *target_bytes)
+{
+    int fd;
+    int err = attr_of_node(call, node);
+    if (err == 0 && node->attr.type != VFS_LNK) {
+        err = -EINVAL; /* RFC 1813 §3.3.5 */
+    }
+    if (err == 0) {
+        err = object_fd(node->object, OBJECT_PATH, &fd);
+    }
+    if (err != 0) {
+        return err;
+    }
+    ssize_t size = readlinkat(fd, "", (char *)buffer, buffer_bytes);
+    if (size < 0) {
+        return -errno;
+    }
+    *target_bytes = (uint32_t)size;
+    return 0;
+}
+
+/* ---- listing ---- */
+
+struct listing {
+    struct vfs_call *call;
+    struct vfs_node *dir;
+    int fd;
+    bool plus;
+    bool is_root;
+    bool unsettled; /* entries may be of changes that are not yet durable */
+    vfs_entry_take *take;
+    void *arg;
+};
+
+/* Fills buffer with entries behind the position. Several calls share the descriptor. */
+static ssize_t read_dirents(struct listing *listing, uint64_t position, uint8_t *buffer,
+                            size_t buffer_bytes)
+{
+    struct vfs_object *object = listing->dir->object;
+    pthread_mutex_t *lock = &listing->call->vfs->dir_locks[object->lock_index % DIR_LOCK_COUNT];
+    ssize_t size = 0;
+    pthread_mutex_lock(lock);
+    if (object->dir_position != (int64_t)position &&
+        lseek(listing->fd, (off_t)position, SEEK_SET) < 0) {
+        size = -errno;
+    } else {
+        size = syscall(SYS_getdents64, listing->fd, buffer, buffer_bytes);
+        size = size < 0 ? -errno : size;
+    }
+    object->dir_position = -1;
+    if (size > 0) {
+        /* The position is that of the last entry's successor. */
+        const struct dirent_head *entry = NULL;
+        for (ssize_t at = 0; at < size; at += entry->size) {
+            entry = (const struct dirent_head *)(const void *)(buffer + at);
+        }
+        object->dir_position = entry->next;
+    }
+    pthread_mutex_unlock(lock);
+    return size;
+}
+
+/* Handle and attributes of an entry, as far as they can be had and are of one object. */
+static void look_at(struct listing *listing, const char *name, struct vfs_entry *entry)
+{
+    struct vfs_export *export = listing->dir->export;
+    struct stat st;
+    uint64_t fileid;
+    if (handle_of(export, listing->fd, name, 0, &entry->handle) != 0) {
+        return;
+    }
+    entry->has_handle = true;
+    if (fstatat(listing->fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0 &&
+        handle_fileid(&entry->handle, &fileid) && fileid == st.st_ino) {
+        attr_fill(export, &st, &entry->attr);
+        entry->has_attr = true;
+        entry->fileid = entry->attr.fileid;
+    }
+    if (listing->unsettled) {
+        struct vfs_object *object = object_find(export->vfs, entry->handle.bytes,
+                                                entry->handle.size);
+        if (object != NULL) {
+            attr_note_lsn(listing->call, object);
+            object_put(object);
+        }
+    }
+}
+
+static bool give(struct listing *listing, const struct dirent_head *dirent)
+{
+    struct vfs_entry entry;
+    const char *name = dirent->name;
+    entry.name = (struct vfs_bytes){.data = (const uint8_t *)name, .size = (uint32_t)strlen(name)};
+    entry.fileid = dirent->ino;
+    entry.cookie = (uint64_t)dirent->next;
+    entry.has_attr = false;
+    entry.has_handle = false;
+    if (name[0] == '.' && name_is_dot_dot(name) && listing->is_root) {
+        /* What lies above the export is nobody's business. */
+        name = ".";
+        entry.fileid = listing->dir->attr.fileid;
+    }
+    if (listing->plus) {
+        look_at(listing, name, &entry);
+    }
+    return listing->take(listing->arg, &entry);
+}
+
+static int list(struct listing *listing, uint64_t cookie, size_t buffer_bytes, bool *eof)
+{
+    static _Thread_local uint8_t buffer[DIRENTS_BYTES_MAX] __attribute__((aligned(8)));
+    for (;;) {
+        ssize_t size = read_dirents(listing, cookie, buffer, buffer_bytes);
+        if (size == -EINVAL && buffer_bytes < DIRENTS_BYTES_MAX) {
+            buffer_bytes = DIRENTS_BYTES_MAX; /* one name did not fit */
+            continue;
+        }
+        if (size <= 0) {
+            *eof = size == 0;
+            return (int)size;
+        }
+        for (ssize_t at = 0; at < size;) {
+            const struct dirent_head *entry = (const struct dirent_head *)(const void *)(buffer + at);
+            if (!give(listing, entry)) {
+                *eof = false;
+                return 0;
+            }
+            cookie = (uint64_t)entry->next;
+            at += entry->size;
+        }
+    }
+}
+
+int vfs_readdir(struct vfs_call *call, struct vfs_node *dir, uint64_t cookie, bool plus,
+                uint32_t bytes_hint, vfs_entry_take *take, void *arg, bool *eof)
+{
+    struct listing listing = {.call = call, .dir = dir, .plus = plus, .take = take, .arg = arg};
+    int err = attr_of_node(call, dir);
+    if (err == 0 && dir->attr.type != VFS_DIR) {
+        err = -ENOTDIR;
+    }
+    if (err == 0) {
+        err = object_fd(dir->object, OBJECT_READ, &listing.fd);
+    }
+    if (err == 0 && call->fsuid != 0) {
+        err = access_check(call, dir->object, VFS_MAY_READ);
+    }
+    if (err == 0 && cookie > INT64_MAX) {
+        err = -EINVAL; /* never one of ours */
+    }
+    if (err != 0) {
+        return err;
+    }
+    cred_take(call);
+    listing.is_root = node_is_root(dir);
+    listing.unsettled = plus && call->options->sync;
+    uint32_t bytes = bytes_hint < DIRENTS_BYTES_MIN ? DIRENTS_BYTES_MIN : bytes_hint;
+    bytes = bytes > DIRENTS_BYTES_MAX ? DIRENTS_BYTES_MAX : bytes;
+    err = list(&listing, cookie, bytes & ~7U, eof);
+    attr_note_lsn(call, dir->object);
+    return err;
+}

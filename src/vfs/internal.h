@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of vfs share: the structures, and what each file does for the others.
+ *
+ * Order of things inside an operation, so that nothing waits on itself and no identity leaks:
+ *   1. descriptors that need root's identity are opened (object_fd);
+ *   2. the caller's identity is taken (cred_take);
+ *   3. locks are taken (lock_begin), always in one set, in table order;
+ *   4. before-attributes, the change, after-attributes, journal;
+ *   5. locks are let go; references after that.
+ * A shard lock of the object table is a leaf: nothing is taken and nothing blocks under it.
+ */
+#ifndef VFS_INTERNAL_H
+#define VFS_INTERNAL_H
+
+#include "journal/commit.h"
+#include "vfs/node.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+#define SIPHASH_KEY_BYTES 16
+
+/* A wire handle is 4 bytes of head, 8 of export, the kernel's handle, 8 of MAC. See handle.c. */
+#define HANDLE_HEAD_BYTES 12
+#define HANDLE_MAC_BYTES 8
+#define HANDLE_KERNEL_BYTES_MAX (VFS_HANDLE_BYTES_MAX - HANDLE_HEAD_BYTES - HANDLE_MAC_BYTES)
+
+#define LOCK_COUNT 4096U
+#define SHARD_COUNT 64U
+#define DIR_LOCK_COUNT 64U
+#define LSN_PENDING UINT64_MAX
+
+/* An opened export_entry. Fixed after vfs_open. */
+struct vfs_export {
+    struct vfs *vfs;
+    const struct export_entry *entry;
+    int tree_fd;   /* O_PATH: where paths below the export start */
+    int mount_fd;  /* O_RDONLY: what open_by_handle_at and syncfs want */
+    int mount_id;  /* a name that leads to another mount is not followed */
+    uint64_t id;   /* in every handle */
+    uint64_t fsid; /* in every attribute */
+    dev_t dev;
+    struct vfs_handle root;
+};
+
+enum object_fd_kind { OBJECT_PATH, OBJECT_READ, OBJECT_WRITE, OBJECT_FD_KINDS };
+
+/* What the file system said about an object during one batch (struct vfs_call), and whom it let in. */
+struct object_seen {
+    atomic_flag busy; /* never waited for: whoever finds it set asks the file system instead */
+    uint64_t attr_batch;
+    struct vfs_attr attr;
+    uint64_t access_batch;
+    uint32_t access_asked;
+    uint32_t access_granted;
+    uint32_t fsuid, fsgid, fsgid_count;
+    uint32_t fsgids[VFS_GIDS_MAX];
+};
+
+struct vfs_object {
+    struct vfs_object *bucket_next;
+    struct vfs_object *older, *newer; /* in the shard's list, by age of the entry */
+    struct vfs_export *export;
+    uint64_t hash; /* the handle's MAC */
+    atomic_uint ref_count;
+    atomic_uint used_tick;
+    atomic_bool recent; /* used since eviction last looked at it */
+    atomic_bool stale; /* the object is gone; forget it with the last reference */
+    atomic_bool dirty; /* unstable data was written and not yet given to the journal */
+    _Atomic(uint8_t) type;           /* enum vfs_type, VFS_NONE: not yet known */
+    uint16_t lock_index;
+    atomic_int fds[OBJECT_FD_KINDS]; /* -1: not open; set once, closed when nobody has a reference */
+    /* Of the newest change; LSN_PENDING while one is under way, under the object's lock. While it is
+     * not settled the journal has a reference. */
+    atomic_uint_fast64_t lsn;
+    int64_t dir_position;            /* of the read fd, under dir_locks; -1: not known */
+    struct object_seen seen;
+    uint8_t handle_size;
+    uint8_t handle[];
+};
+
+struct object_shard {
+    pthread_mutex_t lock;
+    struct vfs_object **buckets;
+    struct vfs_object *oldest, *newest;
+} __attribute__((aligned(64)));
+
+struct object_table {
+    struct object_shard shards[SHARD_COUNT];
+    uint64_t bucket_mask;
+    atomic_uint object_count;
+    atomic_uint fd_count;
+    uint32_t fd_count_max;
+    atomic_uint hand; /* where eviction goes on */
+    atomic_uint tick; /* seconds, roughly, while there are objects */
+    pthread_mutex_t janitor_lock;
+    pthread_cond_t janitor_wake;
+    pthread_t janitor;
+    bool janitor_stopping;
+};
+
+struct vfs_state {
+    uint8_t key[SIPHASH_KEY_BYTES]; /* of handles; the same for ever */
+    uint64_t starts;                /* how often a server started with this state */
+};
+
+struct vfs {
+    struct vfs_options options;
+    uint64_t serial; /* tells this vfs from one that had the same address */
+    struct vfs_state state;
+    uint32_t export_count;
+    struct vfs_export *exports;
+    struct journal *journal;
+    uint8_t writeverf_key[SIPHASH_KEY_BYTES];
+    atomic_uint_fast64_t writeverf_count;
+    atomic_uint_fast64_t writeverf;
+    struct object_table objects;
+    pthread_mutex_t locks[LOCK_COUNT];
+    pthread_mutex_t dir_locks[DIR_LOCK_COUNT];
+};
+
+/* ---- siphash.c ---- */
+
+uint64_t siphash(const uint8_t key[SIPHASH_KEY_BYTES], const void *bytes, size_t size_bytes);
+
+/* ---- state.c ---- */
+
+/* Reads or makes the state directory's files, and counts the start. */
+int state_open(const char *dir, struct vfs_state *state, struct err *err) MUST_USE;
+
+/* ---- volume.c ---- */
+
+int volume_open(struct vfs *vfs, const struct export_entry *entry, struct vfs_export *export,
+                struct err *err) MUST_USE;
+void volume_close(struct vfs_export *export);
+
+/* ---- handle.c ---- */
+
+union handle_kernel {
+    struct file_handle head;
+    uint8_t space[sizeof(struct file_handle) + HANDLE_KERNEL_BYTES_MAX];
+};
+
+/* Asks the kernel for the handle of a name. flags: AT_EMPTY_PATH or 0. -EXDEV: another mount. */
+int handle_of(const struct vfs_export *export, int dir_fd, const char *name, int flags,
+              struct vfs_handle *handle) MUST_USE;
+/* The wire form. */
+void handle_make(const struct vfs_export *export, const struct file_handle *kernel,
+                 struct vfs_handle *handle);
+/* The export of a handle that we made, or -EBADF. -ESTALE: made, but the export is gone. */
+int handle_check(struct vfs *vfs, const uint8_t *bytes, uint32_t size_bytes,
+                 struct vfs_export **export) MUST_USE;
+void handle_kernel_part(const uint8_t *bytes, union handle_kernel *kernel);
+/* The inode number inside, where the file system's format is known. */
+bool handle_fileid(const struct vfs_handle *handle, uint64_t *fileid);
+uint64_t handle_hash(const uint8_t *bytes, uint32_t size_bytes);
+
+/* ---- object.c ---- */
+
+int object_table_open(struct vfs *vfs, struct err *err) MUST_USE;
+void object_table_close(struct vfs *vfs);
+/* With a reference, or NULL. */
+struct vfs_object *object_find(struct vfs *vfs, const uint8_t *handle, uint32_t size_bytes);
+/* With a reference; made if there is none. The handle must be ours. */
+int object_obtain(struct vfs_export *export, const struct vfs_handle *handle,
+                  struct vfs_object **object) MUST_USE;
+/* The same, and the object gets fd, which object_open_name opened. Takes fd over, always. */
+int object_adopt(struct vfs_export *export, const struct vfs_handle *handle,
+                 enum object_fd_kind kind, int fd, struct vfs_object **object) MUST_USE;
+void object_ref(struct vfs_object *object);
+void object_put(struct vfs_object *object);
+/* object_put for the journal and for data in flight. */
+void object_release(void *object);
+/* The object was found to be deleted. */
+void object_set_stale(struct vfs_object *object);
+
+/* A descriptor that lives as long as the caller's reference. May take root's identity. OBJECT_PATH
+ * means any; OBJECT_READ may be the one for writing. -ESTALE, -EMFILE, -EINVAL (no file or
+ * directory), and what open(2) says. */
+int object_fd(struct vfs_object *object, enum object_fd_kind kind, int *fd) MUST_USE;
+/* openat(2) that counts, and makes room when there are too many descriptors. Returns fd or -errno. */
+int object_open_name(struct vfs *vfs, int dir_fd, const char *name, int flags,
+                     mode_t mode) MUST_USE;
+void object_close_fd(struct vfs *vfs, int fd);
+void object_stats(const struct vfs *vfs, struct vfs_stats *stats);
+
+/* ---- cred.c ---- */
+
+/* Root's identity, for opening by handle. */
+void cred_take_root(void);
+/* The caller's. */
+void cred_take(const struct vfs_call *call);
+/* Fills fsuid.. of call from its options. */
+void cred_squash(struct vfs_call *call);
+/* Says which capability is missing, if any. */
+int cred_check_process(struct err *err) MUST_USE;
+
+/* ---- lock.c ---- */
+
+#define LOCK_SET_MAX 4
+struct lock_set {
+    uint32_t count;
+    uint16_t index[LOCK_SET_MAX];
+};
+uint16_t lock_index_of(const struct vfs *vfs, const struct vfs_export *export,
+                       const struct vfs_handle *handle);
+/* Adds an object before lock_begin. */
+void lock_add(struct lock_set *set, const struct vfs_object *object);
+void lock_begin(struct vfs *vfs, const struct lock_set *set);
+void lock_end(struct vfs *vfs, const struct lock_set *set);
+
+/* ---- attr.c ---- */
+
+void attr_fill(const struct vfs_export *export, const struct stat *st, struct vfs_attr *attr);
+/* What the file system says now; remembered for the batch. -ESTALE when deleted. */
+int attr_fresh(const struct vfs_call *call, struct vfs_object *object,
+               struct vfs_attr *attr) MUST_USE;
+/* The same, or what it said earlier in this batch. */
+int attr_get(const struct vfs_call *call, struct vfs_object *object,
+             struct vfs_attr *attr) MUST_USE;
+/* attr_get into the node, and attr_note_lsn. */
+int attr_of_node(struct vfs_call *call, struct vfs_node *node) MUST_USE;
+/* call->lsn covers what can be seen of the object. Not with a lock held. */
+void attr_note_lsn(struct vfs_call *call, struct vfs_object *object);
+/* Whether the values make sense at all. */
+int attr_check(const struct vfs_sattr *sattr) MUST_USE;
+/* Applies sattr as the caller, whose identity is in force. For a size the write descriptor must be
+ * open, and the permission checked: the kernel asks nobody on a descriptor. */
+int attr_apply(struct vfs_object *object, const struct vfs_sattr *sattr) MUST_USE;
+
+/* ---- access.c ---- */
+
+/* Whether the caller may do all of want (VFS_MAY_*), as the file system sees it. Takes the caller's
+ * identity where it must ask. */
+int access_check(const struct vfs_call *call, struct vfs_object *object, uint32_t want) MUST_USE;
+/* The same for a file's data, where the owner always may. */
+int access_data(const struct vfs_call *call, struct vfs_object *object,
+                const struct vfs_attr *attr, uint32_t want) MUST_USE;
+
+/* ---- dir.c ---- */
+
+#define NAME_SPACE (VFS_NAME_BYTES_MAX + 1)
+/* A name as the kernel wants it. */
+int name_copy(struct vfs_bytes name, char text[NAME_SPACE]) MUST_USE;
+bool name_is_dot(const char *text);
+bool name_is_dot_dot(const char *text);
+/* The object a name leads to, for the caller whose identity is in force. */
+int name_object(struct vfs_export *export, int dir_fd, const char *name,
+                struct vfs_object **object) MUST_USE;
+bool node_is_root(const struct vfs_node *node);
+
+/* ---- change.c ---- */
+
+#define CHANGE_NODES_MAX 3
+
+/* A change of up to three objects under way. */
+struct change {
+    struct vfs_call *call;
+    bool journaled;
+    uint32_t count;
+    struct vfs_node *nodes[CHANGE_NODES_MAX];
+    int fds[CHANGE_NODES_MAX]; /* any descriptor of each */
+    uint64_t lsn_before[CHANGE_NODES_MAX];
+    struct vfs_object *made; /* new in this change, to be durable with it */
+    struct lock_set locks;
+};
+/* Steps 1 to 3 of an operation, and the before-attributes. After a failure there is nothing to end.
+ * journaled: the change is to be durable before the reply (on a sync export). */
+int change_begin(struct change *change, struct vfs_call *call, struct vfs_node *const *nodes,
+                 uint32_t count, bool journaled) MUST_USE;
+/* The change made this object, too; the change holds on to it. */
+void change_made(struct change *change, struct vfs_object *object);
+/* Steps 4 and 5. err is how the change went; returns how it all went. A change that failed is not
+ * journaled. */
+int change_end(struct change *change, int err, enum journal_how how) MUST_USE;
+
+/* ---- node.c ---- */
+
+/* Unstable data may be lost: a new write verifier. */
+void vfs_lost(void *vfs);
+
+#endif

@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The object table: what was named lately, with its descriptors.
+ *
+ * 1. An object is in the table from object_obtain until it is freed. References are counted; the
+ *    table itself holds none. A reference is only made from another one or under the shard's lock.
+ * 2. An object is freed, and a descriptor closed, only under the shard's lock with no reference
+ *    left. So a descriptor got with object_fd is good as long as the reference is.
+ * 3. There are at most fd_count_max descriptors. To open one more, an idle object is evicted, cold
+ *    ones first; when all are in use the caller gets -EMFILE and the client comes again.
+ * 4. An object that nobody used for a few seconds is freed: a deleted file gives its space back, a
+ *    program can be executed after it was written (ETXTBSY), memory is bounded by what is in use.
+ * 5. A descriptor through which unstable data was written is synced before it is closed: the kernel
+ *    reports a failed writeback to descriptors that were open then. A failure is a new verifier.
+ * 6. Anything not yet durable is kept by the journal's reference.
+ */
+#include "vfs/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define IDLE_TICKS 3 /* of a second each */
+/* Opening is tried again this often after the whole process ran out of descriptors. */
+#define OPEN_TRIES 4
+/* So many objects of a shard are looked at before eviction goes on to the next shard. */
+#define EVICT_SCAN_MAX 8
+#define FD_COUNT_MIN 8
+
+static struct object_shard *shard_of(struct vfs *vfs, uint64_t hash)
+{
+    return &vfs->objects.shards[hash / (UINT64_MAX / SHARD_COUNT + 1)];
+}
+
+static struct vfs_object **bucket_of(struct object_table *table, struct object_shard *shard,
+                                     uint64_t hash)
+{
+    return &shard->buckets[hash & table->bucket_mask];
+}
+
+/* ---- lists; the shard is locked ---- */
+
+static void list_append(struct object_shard *shard, struct vfs_object *object)
+{
+    object->newer = NULL;
+    object->older = shard->newest;
+    if (shard->newest != NULL) {
+        shard->newest->newer = object;
+    } else {
+        shard->oldest = object;
+    }
+    shard->newest = object;
+}
+
+static void list_remove(struct object_shard *shard, struct vfs_object *object)
+{
+    if (object->older != NULL) {
+        object->older->newer = object->newer;
+    } else {
+        shard->oldest = object->newer;
+    }
+    if (object->newer != NULL) {
+        object->newer->older = object->older;
+    } else {
+        shard->newest = object->older;
+    }
+}
+
+static void table_remove(struct object_table *table, struct object_shard *shard,
+                         struct vfs_object *object)
+{
+    struct vfs_object **at = bucket_of(table, shard, object->hash);
+    while (*at != object) {
+        at = &(*at)->bucket_next;
+    }
+    *at = object->bucket_next;
+    list_remove(shard, object);
+    atomic_fetch_sub(&table->object_count, 1);
+}
+
+/* ---- the end of an object; not locked, out of the table, nobody refers to it ---- */
+
+static void object_free(struct vfs *vfs, struct vfs_object *object)
+{
+    int write_fd = atomic_load(&object->fds[OBJECT_WRITE]);
+    if (atomic_load(&object->dirty) && !atomic_load(&object->stale) && write_fd >= 0 &&
+        fsync(write_fd) != 0) {
+        vfs_lost(vfs);
+    }
+    for (int kind = 0; kind < OBJECT_FD_KINDS; kind++) {
+        int fd = atomic_load(&object->fds[kind]);
+        if (fd >= 0) {
+            object_close_fd(vfs, fd);
+        }
+    }
+    free(object);
+}
+
+/* ---- descriptors ---- */
+
+void object_close_fd(struct vfs *vfs, int fd)
+{
+    close(fd);
+    atomic_fetch_sub(&vfs->objects.fd_count, 1);
+}
+
+static bool has_fd(const struct vfs_object *object)
+{
+    for (int kind = 0; kind < OBJECT_FD_KINDS; kind++) {
+        if (atomic_load(&object->fds[kind]) >= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An idle object of the shard that has a descriptor, taken out of the table. One that was used since
+ * it was last looked at gets another turn (the clock algorithm), and so do dirty ones at first. */
+static struct vfs_object *take_idle(struct object_table *table, struct object_shard *shard,
+                                    bool also_warm)
+{
+    struct vfs_object *object = shard->oldest;
+    for (int i = 0; i < EVICT_SCAN_MAX && object != NULL; i++) {
+        struct vfs_object *newer = object->newer;
+        bool warm = atomic_exchange(&object->recent, false) || atomic_load(&object->dirty);
+        if (atomic_load(&object->ref_count) == 0 && has_fd(object) && (also_warm || !warm)) {
+            table_remove(table, shard, object);
+            return object;
+        }
+        list_remove(shard, object);
+        list_append(shard, object);
+        object = newer;
+    }
+    return NULL;
+}
+
+/* Frees one idle object. False: all descriptors are in use. */
+static bool evict(struct vfs *vfs)
+{
+    struct object_table *table = &vfs->objects;
+    for (unsigned round = 0; round < 2 * SHARD_COUNT; round++) {
+        struct object_shard *shard = &table->shards[atomic_fetch_add(&table->hand, 1) % SHARD_COUNT];
+        pthread_mutex_lock(&shard->lock);
+        struct vfs_object *victim = take_idle(table, shard, round >= SHARD_COUNT);
+        pthread_mutex_unlock(&shard->lock);
+        if (victim != NULL) {
+            object_free(vfs, victim);
+            return true;
+        }
+    }
+    return false;
+}
+
+static int reserve_fd(struct vfs *vfs)
+{
+    struct object_table *table = &vfs->objects;
+    while (atomic_fetch_add(&table->fd_count, 1) >= table->fd_count_max) {
+        atomic_fetch_sub(&table->fd_count, 1);
+        if (!evict(vfs)) {
+            return -EMFILE;
+        }
+    }
+    return 0;
+}
+
+/* Whether an open that failed with this error should be tried again. */
+static bool made_room(struct vfs *vfs, int error, int tries)
+{
+    return (error == EMFILE || error == ENFILE) && tries < OPEN_TRIES && evict(vfs);
+}
+
+int object_open_name(struct vfs *vfs, int dir_fd, const char *name, int flags, mode_t mode)
+{
+    int err = reserve_fd(vfs);
+    if (err != 0) {
+        return err;
+    }
+    for (int tries = 1;; tries++) {
+        int fd = openat(dir_fd, name, flags | O_CLOEXEC, mode);
+        if (fd >= 0) {
+            return fd;
+        }
+        int error = errno;
+        if (!made_room(vfs, error, tries)) {
+            atomic_fetch_sub(&vfs->objects.fd_count, 1);
+            return error == ENFILE ? -EMFILE : -error;
+        }
+    }
+}
+
+static int open_by_handle(struct vfs_object *object, int flags)
+{
+    struct vfs *vfs = object->export->vfs;
+    union handle_kernel kernel;
+    handle_kernel_part(object->handle, &kernel);
+    int err = reserve_fd(vfs);
+    if (err != 0) {
+        return err;
+    }
+    cred_take_root();
+    for (int tries = 1;; tries++) {
+        int fd = open_by_handle_at(object->export->mount_fd, &kernel.head, flags | O_CLOEXEC);
+        if (fd >= 0) {
+            return fd;
+        }
+        int error = errno;
+        if (!made_room(vfs, error, tries)) {
+            atomic_fetch_sub(&vfs->objects.fd_count, 1);
+            if (error == ESTALE) {
+                object_set_stale(object);
+            }
+            return error == ENFILE ? -EMFILE : -error;
+        }
+    }
+}
+
+/* Gives fd to the object, or, when another thread was first, closes it. Returns what it has. */
+static int install_fd(struct vfs_object *object, enum object_fd_kind kind, int fd)
+{
+    int none = -1;
+    if (atomic_compare_exchange_strong(&object->fds[kind], &none, fd)) {
+        return fd;
+    }
+    object_close_fd(object->export->vfs, fd);
+    return none;
+}
+
+/* The descriptor there is, or -1. */
+static int open_fd(struct vfs_object *object, enum object_fd_kind kind)
+{
+    int fd = atomic_load_explicit(&object->fds[kind], memory_order_acquire);
+    if (fd >= 0 || kind == OBJECT_WRITE) {
+        return fd;
+    }
+    fd = atomic_load_explicit(&object->fds[OBJECT_WRITE], memory_order_acquire);
+    if (fd < 0 && kind == OBJECT_PATH) {
+        fd = atomic_load_explicit(&object->fds[OBJECT_READ], memory_order_acquire);
+    }
+    return fd;
+}
+
+/* Opening anything but files and directories has effects: a device acts, a FIFO waits. */
+static int check_type(struct vfs_object *object, enum object_fd_kind kind)
+{
+    uint8_t type = atomic_load(&object->type);
+    if (type == VFS_NONE) {
+        int fd;
+        struct stat st;
+        struct vfs_attr attr;
+        int err = object_fd(object, OBJECT_PATH, &fd);
+        if (err != 0) {
+            return err;
+        }
+        if (fstat(fd, &st) != 0) {
+            return -errno;
+        }
+        attr_fill(object->export, &st, &attr);
+        atomic_store(&object->type, (uint8_t)attr.type);
+        type = (uint8_t)attr.type;
+    }
+    if (type == VFS_REG || (type == VFS_DIR && kind == OBJECT_READ)) {
+        return 0;
+    }
+    return type == VFS_DIR ? -EISDIR : -EINVAL;
+}
+
+int object_fd(struct vfs_object *object, enum object_fd_kind kind, int *fd)
+{
+    static const int flags[OBJECT_FD_KINDS] = {
+        [OBJECT_PATH] = O_PATH | O_NOFOLLOW,
+        [OBJECT_READ] = O_RDONLY | O_NOFOLLOW | O_NONBLOCK,
+        [OBJECT_WRITE] = O_RDWR | O_NOFOLLOW | O_NONBLOCK,
+    };
+    *fd = open_fd(object, kind);
+    if (LIKELY(*fd >= 0)) {
+        return 0;
+    }
+    if (kind != OBJECT_PATH) {
+        int err = check_type(object, kind);
+        if (err != 0) {
+            return err;
+        }
+    }
+    int opened = open_by_handle(object, flags[kind]);
+    if (opened < 0) {
+        return opened;
+    }
+    *fd = install_fd(object, kind, opened);
+    return 0;
+}
+
+/* ---- references ---- */
+
+static void touch(struct vfs *vfs, struct vfs_object *object)
+{
+    unsigned tick = atomic_load_explicit(&vfs->objects.tick, memory_order_relaxed);
+    if (atomic_load_explicit(&object->used_tick, memory_order_relaxed) != tick) {
+        atomic_store_explicit(&object->used_tick, tick, memory_order_relaxed);
+    }
+    if (!atomic_load_explicit(&object->recent, memory_order_relaxed)) {
+        atomic_store_explicit(&object->recent, true, memory_order_relaxed);
+    }
+}
+
+static struct vfs_object *find_locked(struct vfs *vfs, struct object_shard *shard, uint64_t hash,
+                                      const uint8_t *handle, uint32_t size_bytes)
+{
+    struct vfs_object *object = *bucket_of(&vfs->objects, shard, hash);
+    while (object != NULL &&
+           (object->hash != hash || object->handle_size != size_bytes ||
+            memcmp(object->handle, handle, size_bytes) != 0)) {
+        object = object->bucket_next;
+    }
+    if (object != NULL) {
+        atomic_fetch_add_explicit(&object->ref_count, 1, memory_order_relaxed);
+        touch(vfs, object);
+    }
+    return object;
+}
+
+struct vfs_object *object_find(struct vfs *vfs, const uint8_t *handle, uint32_t size_bytes)
+{
+    uint64_t hash = handle_hash(handle, size_bytes);
+    struct object_shard *shard = shard_of(vfs, hash);
+    pthread_mutex_lock(&shard->lock);
+    struct vfs_object *object = find_locked(vfs, shard, hash, handle, size_bytes);
+    pthread_mutex_unlock(&shard->lock);
+    return object;
+}
+
+static struct vfs_object *object_new(struct vfs_export *export, const struct vfs_handle *handle)
+{
+    struct vfs_object *object = calloc(1, sizeof *object + handle->size);
+    if (object == NULL) {
+        return NULL;
+    }
+    object->export = export;
+    object->hash = handle_hash(handle->bytes, handle->size);
+    atomic_init(&object->ref_count, 1);
+    object->lock_index = lock_index_of(export->vfs, export, handle);
+    for (int kind = 0; kind < OBJECT_FD_KINDS; kind++) {
+        atomic_init(&object->fds[kind], -1);
+    }
+    object->dir_position = -1;
+    atomic_flag_clear(&object->seen.busy);
+    object->handle_size = (uint8_t)handle->size;
+    memcpy(object->handle, handle->bytes, handle->size);
+    touch(export->vfs, object);
+    return object;
+}
+
+static void wake_janitor(struct object_table *table)
+{
+    pthread_mutex_lock(&table->janitor_lock);
+    pthread_cond_signal(&table->janitor_wake);
+    pthread_mutex_unlock(&table->janitor_lock);
+}
+
+int object_obtain(struct vfs_export *export, const struct vfs_handle *handle,
+                  struct vfs_object **result)
+{
+    struct vfs *vfs = export->vfs;
+    struct object_table *table = &vfs->objects;
+    *result = object_find(vfs, handle->bytes, handle->size);
+    if (*result != NULL) {
+        return 0;
+    }
+    struct vfs_object *fresh = object_new(export, handle);
+    if (fresh == NULL) {
+        return -ENOMEM;
+    }
+    struct object_shard *shard = shard_of(vfs, fresh->hash);
+    pthread_mutex_lock(&shard->lock);
+    *result = find_locked(vfs, shard, fresh->hash, handle->bytes, handle->size);
+    bool first = false;
+    if (*result == NULL) {
+        struct vfs_object **bucket = bucket_of(table, shard, fresh->hash);
+        fresh->bucket_next = *bucket;
+        *bucket = fresh;
+        list_append(shard, fresh);
+        first = atomic_fetch_add(&table->object_count, 1) == 0;
+        *result = fresh;
+        fresh = NULL;
+    }
+    pthread_mutex_unlock(&shard->lock);
+    free(fresh);
+    if (first) {
+        wake_janitor(table);
+    }
+    return 0;
+}
+
+int object_adopt(struct vfs_export *export, const struct vfs_handle *handle,
+                 enum object_fd_kind kind, int fd, struct vfs_object **object)
+{
+    int err = object_obtain(export, handle, object);
+    if (err != 0) {
+        object_close_fd(export->vfs, fd);
+        return err;
+    }
+    install_fd(*object, kind, fd);
+    return 0;
+}
+
+void object_ref(struct vfs_object *object)
+{
+    atomic_fetch_add_explicit(&object->ref_count, 1, memory_order_relaxed);
+}
+
+/* The last reference to a stale object, or to one without descriptors, is its end. */
+static void put_last(struct vfs_object *object)
+{
+    struct vfs *vfs = object->export->vfs;
+    struct object_shard *shard = shard_of(vfs, object->hash);
+    pthread_mutex_lock(&shard->lock);
+    bool last = atomic_fetch_sub(&object->ref_count, 1) == 1;
+    if (last) {
+        table_remove(&vfs->objects, shard, object);
+    }
+    pthread_mutex_unlock(&shard->lock);
+    if (last) {
+        object_free(vfs, object);
+    }
+}
+
+void object_put(struct vfs_object *object)
+{
+    /* Looked at while the reference still holds the object. One that becomes stale a moment later,
+     * and loses its other reference a moment before, is left to the janitor. */
+    if (UNLIKELY(atomic_load_explicit(&object->stale, memory_order_relaxed) || !has_fd(object))) {
+        put_last(object);
+        return;
+    }
+    atomic_fetch_sub_explicit(&object->ref_count, 1, memory_order_release);
+}
+
+void object_release(void *object)
+{
+    object_put(object);
+}
+
+void object_set_stale(struct vfs_object *object)
+{
+    atomic_store(&object->stale, true);
+}
+
+/* ---- the janitor ---- */
+
+static void sweep_shard(struct vfs *vfs, struct object_shard *shard, unsigned tick, unsigned idle)
+{
+    struct vfs_object *doomed = NULL;
+    pthread_mutex_lock(&shard->lock);
+    for (struct vfs_object *object = shard->oldest; object != NULL;) {
+        struct vfs_object *newer = object->newer;
+        bool cold = tick - atomic_load(&object->used_tick) >= idle || atomic_load(&object->stale);
+        if (cold && atomic_load_explicit(&object->ref_count, memory_order_acquire) == 0) {
+            table_remove(&vfs->objects, shard, object);
+            object->bucket_next = doomed;
+            doomed = object;
+        }
+        object = newer;
+    }
+    pthread_mutex_unlock(&shard->lock);
+    while (doomed != NULL) {
+        struct vfs_object *next = doomed->bucket_next;
+        object_free(vfs, doomed);
+        doomed = next;
+    }
+}
+
+static void *janitor_main(void *arg)
+{
+    struct vfs *vfs = arg;
+    struct object_table *table = &vfs->objects;
+    pthread_mutex_lock(&table->janitor_lock);
+    while (!table->janitor_stopping) {
+        if (atomic_load(&table->object_count) == 0) {
+            pthread_cond_wait(&table->janitor_wake, &table->janitor_lock);
+            continue;
+        }
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += 1;
+        while (!table->janitor_stopping &&
+               pthread_cond_timedwait(&table->janitor_wake, &table->janitor_lock, &until) == 0) {
+        }
+        pthread_mutex_unlock(&table->janitor_lock);
+        unsigned tick = atomic_fetch_add(&table->tick, 1) + 1;
+        for (unsigned i = 0; i < SHARD_COUNT; i++) {
+            sweep_shard(vfs, &table->shards[i], tick, IDLE_TICKS);
+        }
+        pthread_mutex_lock(&table->janitor_lock);
+    }
+    pthread_mutex_unlock(&table->janitor_lock);
+    return NULL;
+}
+
+/* ---- open and close ---- */
+
+static uint32_t derive_fd_count_max(uint32_t wanted)
+{
+    struct rlimit limit;
+    if (wanted == 0) {
+        bool known = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+        rlim_t third = known ? limit.rlim_cur / 3 : 65536;
+        wanted = third > 262144 ? 262144 : (uint32_t)third;
+    }
+    return wanted < FD_COUNT_MIN ? FD_COUNT_MIN : wanted;
+}
+
+int object_table_open(struct vfs *vfs, struct err *err)
+{
+    struct object_table *table = &vfs->objects;
+    pthread_condattr_t monotonic;
+    table->fd_count_max = derive_fd_count_max(vfs->options.fd_count_max);
+    uint64_t buckets = 16;
+    while (buckets * SHARD_COUNT < table->fd_count_max) {
+        buckets *= 2;
+    }
+    table->bucket_mask = buckets - 1;
+    for (unsigned i = 0; i < SHARD_COUNT; i++) {
+        table->shards[i].buckets = calloc(buckets, sizeof *table->shards[i].buckets);
+        if (table->shards[i].buckets == NULL) {
+            object_table_close(vfs);
+            return err_set(err, -ENOMEM, "no memory for the table of objects");
+        }
+        pthread_mutex_init(&table->shards[i].lock, NULL);
+    }
+    atomic_store(&table->tick, IDLE_TICKS);
+    pthread_mutex_init(&table->janitor_lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&table->janitor_wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    int error = pthread_create(&table->janitor, NULL, janitor_main, vfs);
+    if (error != 0) {
+        object_table_close(vfs);
+        return err_set(err, -error, "cannot start a thread: %s", strerror(error));
+    }
+    return 0;
+}
+
+void object_table_close(struct vfs *vfs)
+{
+    struct object_table *table = &vfs->objects;
+    if (table->janitor != 0) {
+        pthread_mutex_lock(&table->janitor_lock);
+        table->janitor_stopping = true;
+        pthread_cond_signal(&table->janitor_wake);
+        pthread_mutex_unlock(&table->janitor_lock);
+        pthread_join(table->janitor, NULL);
+        table->janitor = 0;
+        pthread_cond_destroy(&table->janitor_wake);
+        pthread_mutex_destroy(&table->janitor_lock);
+    }
+    for (unsigned i = 0; i < SHARD_COUNT; i++) {
+        if (table->shards[i].buckets != NULL) {
+            sweep_shard(vfs, &table->shards[i], 0, 0);
+            free(table->shards[i].buckets);
+            table->shards[i].buckets = NULL;
+            pthread_mutex_destroy(&table->shards[i].lock);
+        }
+    }
+}
+
+void object_stats(const struct vfs *vfs, struct vfs_stats *stats)
+{
+    stats->objects = atomic_load(&vfs->objects.object_count);
+    stats->fds = atomic_load(&vfs->objects.fd_count);
+    stats->object_bytes = sizeof(struct vfs_object) + HANDLE_HEAD_BYTES + HANDLE_MAC_BYTES + 8;
+}
