@@ -139,6 +139,9 @@ int vfs_open(const struct vfs_options *options, struct vfs **result, struct err 
     if (error == 0) {
         error = open_exports(vfs, err);
     }
+    if (error == 0 && options->opened != NULL) {
+        error = options->opened(options->arg, err);
+    }
     if (error == 0) {
         error = object_table_open(vfs, err);
     }
@@ -301,58 +304,33 @@ void vfs_node_handle(const struct vfs_node *node, struct vfs_handle *handle)
     memcpy(handle->bytes, node->object->handle, handle->size);
 }
 
-/* The part of path below prefix, or NULL. Both absolute, path without doubled slashes. */
-static const char *below(const char *path, const char *prefix)
-{
-    size_t size = strlen(prefix);
-    if (size == 1) {
-        return path + 1; /* "/" */
-    }
-    if (strncmp(path, prefix, size) != 0 || (path[size] != 0 && path[size] != '/')) {
-        return NULL;
-    }
-    return path[size] == '/' ? path + size + 1 : path + size;
-}
-
-/* Copies a path with single slashes and none at the end. */
+/* A path without what does not matter in it. */
 static int path_copy(struct vfs_bytes path, char text[PATH_MAX])
 {
-    uint32_t used = 0;
-    if (path.size == 0 || path.data[0] != '/') {
+    if (path.size == 0 || path.data[0] != '/' || memchr(path.data, 0, path.size) != NULL) {
         return -EACCES;
     }
     if (path.size >= PATH_MAX) {
         return -ENAMETOOLONG;
     }
-    for (uint32_t i = 0; i < path.size; i++) {
-        if (path.data[i] == 0) {
-            return -EACCES;
-        }
-        if (path.data[i] != '/' || used == 0 || text[used - 1] != '/') {
-            text[used++] = (char)path.data[i];
-        }
-    }
-    if (used > 1 && text[used - 1] == '/') {
-        used--;
-    }
-    text[used] = 0;
+    memcpy(text, path.data, path.size);
+    text[path.size] = 0;
+    export_path_tidy(text);
     return 0;
 }
 
-static struct vfs_export *longest_match(const struct vfs *vfs, const char *path, const char **rest)
+/* The export a path is in, and the rest of the path below it. */
+static struct vfs_export *find_export(const struct vfs *vfs, const char *path, const char **rest)
 {
-    struct vfs_export *best = NULL;
-    size_t best_size = 0;
+    const struct export_entry *entry = export_table_find(vfs->options.table, path);
     for (uint32_t i = 0; i < vfs->export_count; i++) {
-        const char *prefix = vfs->exports[i].entry->path;
-        const char *tail = below(path, prefix);
-        if (tail != NULL && strlen(prefix) > best_size) {
-            best = &vfs->exports[i];
-            best_size = strlen(prefix);
-            *rest = tail;
+        if (vfs->exports[i].entry == entry) {
+            *rest = path + strlen(entry->path);
+            *rest += strspn(*rest, "/");
+            return &vfs->exports[i];
         }
     }
-    return best;
+    return NULL;
 }
 
 /* A directory below the export's root, as root: MNT is answered before users are known. */
@@ -384,7 +362,7 @@ int vfs_root(struct vfs_call *call, struct vfs_bytes path, struct vfs_node *node
     if (err != 0) {
         return err;
     }
-    struct vfs_export *export = longest_match(call->vfs, text, &rest);
+    struct vfs_export *export = find_export(call->vfs, text, &rest);
     if (export == NULL) {
         return -ENOENT;
     }

@@ -101,6 +101,9 @@ struct vfs_options {
     const char *state_dir; /* holds the handle key (made if missing, mode 0600) */
     const struct export_table *table; /* must outlive the vfs */
     uint32_t fd_count_max; /* descriptors the object cache may hold; 0: derived from RLIMIT_NOFILE */
+    /* Called by vfs_open when the exports are open and before it starts threads: the place to give
+     * up the privilege that opening needed, since threads inherit. May be NULL. */
+    int (*opened)(void *arg, struct err *err);
     /* See journal/commit.h; called on the journal's thread. */
     void (*durable)(void *arg, uint64_t lsn, int error);
     /* Stands in for fsync and its kin (how: enum journal_how), so that tests can make them fail. NULL:
