@@ -5,7 +5,7 @@
     xdrc.py SPEC.x OUT.h OUT.c
 
 The C is bounded, allocates nothing and judges form only: lengths, caps, enum values, union arms.
-What becomes what is told in src/proto/codec.h; the rules that this program adds to the XDR language:
+What becomes what is told in src/proto/codec.h; the rules that this program adds to the language:
 
 1. Every variable length has a cap. A missing one is an error here, not a surprise at run time.
 2. The last member of a struct may be a pointer to the same struct: a linked list. A pointer to such
@@ -720,7 +720,8 @@ class Writer:
 
     def write_spec(self):
         for version in self.reader.versions:
-            self.source.append(f'static const struct proto_procedure {version.name}_procedures[] = {{')
+            self.source.append(
+                f'static const struct proto_procedure {version.name}_procedures[] = {{')
             for proc in version.procedures:
                 self.source.append(
                     f'    {{{proc.number}, "{proc.name}", {self.codec(proc.args)}, '
@@ -754,7 +755,8 @@ def main():
     except Fault as fault:
         sys.exit(f'{path}:{fault}')
     guard = f'PROTO_{spec.upper()}_H'
-    head = f'/* SPDX-License-Identifier: Apache-2.0 */\n/* Made by tools/xdrc.py from spec/{spec}.x. */\n'
+    head = ('/* SPDX-License-Identifier: Apache-2.0 */\n'
+            f'/* Made by tools/xdrc.py from spec/{spec}.x. */\n')
     with open(header_path, 'w', encoding='utf-8') as file:
         file.write(head + f'#ifndef {guard}\n#define {guard}\n\n#include "proto/codec.h"\n\n' +
                    '\n'.join(writer.header) + '\n\n#endif\n')

@@ -3,13 +3,13 @@
  * What every generated header rests on, and what it means. spec/NAME.x becomes proto/NAME.h and
  * proto/NAME.c in the build tree (tools/xdrc.py); names are the RFC's.
  *
- * 1. T_get never reads past the buffer, T_put never writes past it, neither allocates. Both return
- *    false after an error, which stays in the cursor; what could not be read is zero then.
+ * 1. T_get never reads past the buffer, T_put never writes past it, neither allocates. Both
+ *    return false after an error, which stays in the cursor; what could not be read is zero then.
  * 2. They judge form: lengths against their caps, enum values, union arms. Meaning is for others.
  * 3. Variable opaque and string are struct xdr_bytes that point into the buffer they came from.
  * 4. A union is a struct with its discriminant and an anonymous union; only the arm that the
  *    discriminant names was read, the rest is as it was before.
- * 5. A linked list is a struct xdr_bytes with the list's own bytes. Reading it checks every element.
+ * 5. A linked list is a struct xdr_bytes with the list's own bytes. Reading checks every element.
  *    Walk it with a reader and T_next, which is false at the end:
  *
  *        struct xdr cursor = xdr_reader(res->reply.entries.data, res->reply.entries.size);

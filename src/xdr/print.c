@@ -44,7 +44,8 @@ void xdr_print_text(FILE *out, int indent, const char *name, struct xdr_bytes te
     fputs("\"\n", out);
 }
 
-void xdr_print_hex(FILE *out, int indent, const char *name, const uint8_t *bytes, uint32_t size_bytes)
+void xdr_print_hex(FILE *out, int indent, const char *name, const uint8_t *bytes,
+                   uint32_t size_bytes)
 {
     fprintf(out, "%*s%s: ", indent, "", name);
     for (uint32_t i = 0; i < size_bytes && i < XDR_PRINT_HEX_MAX; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decoded values as text, one member a line: "  name: value". For the generated T_print functions. */
+/* Decoded values as text, one member a line: "  name: value". For the generated printers. */
 #ifndef XDR_PRINT_H
 #define XDR_PRINT_H
 
@@ -22,6 +22,7 @@ void xdr_print_text(FILE *out, int indent, const char *name, struct xdr_bytes te
 
 /* Up to XDR_PRINT_HEX_MAX bytes in hex, and how many there are if more. */
 #define XDR_PRINT_HEX_MAX 64U
-void xdr_print_hex(FILE *out, int indent, const char *name, const uint8_t *bytes, uint32_t size_bytes);
+void xdr_print_hex(FILE *out, int indent, const char *name, const uint8_t *bytes,
+                   uint32_t size_bytes);
 
 #endif

@@ -54,17 +54,18 @@ struct xdr {
     struct xdr_bytes tail;
 };
 
-/* The decoder promises not to write through the buffer. */
-static inline struct xdr xdr_reader(const void *bytes, size_t size_bytes)
-{
-    uint8_t *start = (uint8_t *)(uintptr_t)bytes;
-    return (struct xdr){.start = start, .next = start, .end = start + size_bytes};
-}
-
+/* No bytes may be NULL, and C knows no NULL + 0. */
 static inline struct xdr xdr_writer(void *bytes, size_t size_bytes)
 {
     uint8_t *start = bytes;
-    return (struct xdr){.start = start, .next = start, .end = start + size_bytes};
+    uint8_t *end = size_bytes > 0 ? start + size_bytes : start;
+    return (struct xdr){.start = start, .next = start, .end = end};
+}
+
+/* The decoder promises not to write through the buffer. */
+static inline struct xdr xdr_reader(const void *bytes, size_t size_bytes)
+{
+    return xdr_writer((void *)(uintptr_t)bytes, size_bytes);
 }
 
 static inline size_t xdr_offset(const struct xdr *xdr)

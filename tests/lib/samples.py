@@ -6,8 +6,8 @@
     samples.py SEED COUNT --corpus DIR SPEC.x   one file each, as tests/fuzz/codec.c reads them
 
 The bytes are made here, with struct.pack and straight from the description, not by the generated
-encoder. Variable lengths hold no NUL: the libraries we compare with keep strings, and here and there
-an opaque, as C strings.
+encoder. Variable lengths hold no NUL: the libraries we compare with keep strings, and here and
+there an opaque, as C strings.
 """
 
 import os

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What src/proto/codec.h promises of every generated codec, tried on samples of every type: the same
- * bytes come back, a missing byte is an error and never read, and a small buffer is never overrun.
+ * What src/proto/codec.h promises of every generated codec, tried on samples of every type: the
+ * same bytes come back, a missing byte is an error and never read, and a small buffer is never
+ * overrun.
  */
 #include "proto/mount.h"
 #include "proto/nfs2.h"
@@ -28,8 +29,8 @@ static void round_trip(const struct sample *sample)
     free(value);
 }
 
-/* Every prefix is too short, as bytes to read and as room to write to. The copies are exact, so that
- * AddressSanitizer sees a step over either end. */
+/* Every prefix is too short, as bytes to read and as room to write to. The copies are exact, so
+ * that AddressSanitizer sees a step over either end. */
 static void prefixes(const struct sample *sample)
 {
     void *value = samples_value(sample), *part = samples_value(sample);

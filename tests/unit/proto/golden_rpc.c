@@ -48,7 +48,8 @@ static void replies(void **state)
     assert_int_equal(success.body.rbody.areply.reply_data.stat, SUCCESS);
     GOLDEN_END(success);
 
-    GOLDEN(rpc_msg, mismatch, "00000007 00000001 00000000 00000000 00000000 00000002 00000002 00000004");
+    GOLDEN(rpc_msg, mismatch,
+           "00000007 00000001 00000000 00000000 00000000 00000002 00000002 00000004");
     assert_int_equal(mismatch.body.rbody.areply.reply_data.stat, PROG_MISMATCH);
     assert_int_equal(mismatch.body.rbody.areply.reply_data.mismatch.low, 2);
     assert_int_equal(mismatch.body.rbody.areply.reply_data.mismatch.high, 4);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The generated codecs against libnfs' (rpcgen descendants that share nothing with ours): what libnfs
- * makes of a sample and encodes again must be what ours decodes and encodes again. Both directions
- * are one, since each side reads what the other wrote. That names stand for the same bytes is
- * checked by names.py.
+ * The generated codecs against libnfs' (rpcgen descendants that share nothing with ours): what
+ * libnfs makes of a sample and encodes again must be what ours decodes and encodes again. Both
+ * directions are one, since each side reads what the other wrote. That names stand for the same
+ * bytes is checked by names.py.
  */
 #include "samples.h"
 

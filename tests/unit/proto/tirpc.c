@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The generated codecs against libtirpc's, where libnfs has none: message heads and rpcbind 4. Calls
- * are left to the golden bytes, because xdr_callmsg refuses every rpcvers but 2 and samples have any.
+ * The generated codecs against libtirpc's, where libnfs has none: message heads and rpcbind 4.
+ * Calls are left to the golden bytes: xdr_callmsg refuses every rpcvers but 2; samples have any.
  */
 #include "samples.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cursor against bytes written out by hand from RFC 4506, and against its own invariants 1 to 4. */
+/* The cursor against bytes by hand from RFC 4506, and against its own invariants 1 to 4. */
 #include "lib/unit.h"
 #include "xdr/stream.h"
 
@@ -47,7 +47,7 @@ static void numbers_are_big_endian(void **state)
     unit_same_bytes(out, xdr_offset(&to), numbers, sizeof(numbers));
 }
 
-/* The example of RFC 4506 §7: a file named "sillyprog" of kind EXEC, "lisp", owner "john", "(quit)". */
+/* The example of RFC 4506 §7: a file "sillyprog" of kind EXEC, "lisp", owner "john", "(quit)". */
 static const char file_hex[] = "00000009 73696c6c 7970726f 67000000"
                                "00000002 00000004 6c697370 00000004 6a6f686e"
                                "00000006 28717569 74290000";
