@@ -110,6 +110,9 @@ int export_table_add_argument(struct export_table *table, const char *argument,
  * matches nobody, with a warning. Returns 0 or -ENOMEM. */
 int export_table_resolve(struct export_table *table, struct export_problems *problems) MUST_USE;
 
+/* Takes "." and doubled and final slashes out of an absolute path. */
+void export_path_tidy(char *path);
+
 /* The export a path is in: the entry with the longest path that is the path itself or a directory
  * above it; NULL if there is none. Compares names only. */
 const struct export_entry *export_table_find(const struct export_table *table, const char *path);

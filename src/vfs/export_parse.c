@@ -181,8 +181,7 @@ static bool next_word(struct reader *reader)
     return true;
 }
 
-/* Takes "." and doubled and final slashes out of a path. */
-static void tidy_path(char *path)
+void export_path_tidy(char *path)
 {
     char *out = path;
 
@@ -222,7 +221,7 @@ static void take_path(struct export_context *context, char *path, struct line *l
                      path);
         return;
     }
-    tidy_path(path);
+    export_path_tidy(path);
     if (strlen(path) > EXPORT_PATH_BYTES_MAX) {
         export_error(context, "a path of %zu bytes; %u are allowed", strlen(path),
                      EXPORT_PATH_BYTES_MAX);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/command.h"
+
+#include "daemon/config.h"
+#include "daemon/serve.h"
+
+#include <stdio.h>
+
+static const char help[] =
+    "usage: holdfast serve [OPTIONS] [DIR | \"DIR(export options)\" | \"DIR CLIENT(options) ...\"] "
+    "...\n"
+    "\n"
+    "Serves directories over NFS until SIGTERM or SIGINT, in the foreground.\n"
+    "A DIR without clients is for this machine only: rw,sync,root_squash,insecure.\n"
+    "\n"
+    "  --exports FILE       serve what an exports(5) file says, too\n"
+    "  --skip-bad-lines     start although FILE has errors, without those lines\n"
+    "  --port N             NFS and MOUNT at this port (2049; 0: any free one)\n"
+    "  --bind ADDR          only at this address; may be given again\n"
+    "  --portmap MODE       auto: port 111 if free, else register there; on: or fail;\n"
+    "                       off: leave it alone\n"
+    "  --state DIR          what must survive a restart (/var/lib/holdfast)\n"
+    "  --log-level LEVEL    error, warning, notice, info or debug\n"
+    "\n"
+    "  holdfast serve /srv/files\n"
+    "  holdfast serve \"/srv/files 192.168.1.0/24(rw)\" \"/srv/iso *(ro)\"\n"
+    "  holdfast serve --exports /etc/exports\n"
+    "\n"
+    "more: man 8 holdfast-serve, man 5 holdfast-exports\n";
+
+int cmd_serve(int argc, char **argv)
+{
+    struct config config;
+    struct err err = {0};
+
+    if (config_parse(argc, argv, &config, &err) != 0) {
+        fprintf(stderr, "holdfast serve: %s; see `holdfast serve --help`\n", err.text);
+        return COMMAND_USAGE;
+    }
+    if (config.help) {
+        fputs(help, stdout);
+        return COMMAND_DONE;
+    }
+    if (serve_run(&config, &err) != 0) {
+        log_error("%s", err.text);
+        return COMMAND_CANNOT;
+    }
+    return COMMAND_DONE;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* holdfast: finds the subcommand. */
+#include "cli/command.h"
+
+#include "base/check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary;
+} commands[] = {
+    {"serve", cmd_serve, "serve directories to NFS clients"},
+    {"exports", cmd_exports, "check an exports file, list it, explain what a host gets"},
+};
+
+static void print_help(FILE *file)
+{
+    fputs("usage: holdfast COMMAND [ARGUMENTS]\n"
+          "\n"
+          "An NFS server for Linux. One port, no other daemon needed.\n"
+          "\n"
+          "commands:\n",
+          file);
+    for (size_t i = 0; i < COUNT_OF(commands); i++) {
+        fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].summary);
+    }
+    fputs("\n"
+          "  holdfast COMMAND --help    what a command takes\n"
+          "  holdfast --version         which version this is\n"
+          "\n"
+          "exit status: 0 done, 1 something was found, 2 usage, 3 could not run\n"
+          "\n"
+          "for a start: mkdir -p /srv/files && holdfast serve /srv/files\n",
+          file);
+}
+
+int main(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "";
+
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
+        puts("holdfast " HOLDFAST_VERSION);
+        return COMMAND_DONE;
+    }
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
+        print_help(stdout);
+        return COMMAND_DONE;
+    }
+    for (size_t i = 0; i < COUNT_OF(commands); i++) {
+        if (strcmp(word, commands[i].name) == 0) {
+            return commands[i].run(argc - 1, argv + 1);
+        }
+    }
+    if (argc < 2) {
+        print_help(stderr);
+    } else {
+        fprintf(stderr, "holdfast: no command '%s'; `holdfast --help` shows what there is\n", word);
+    }
+    return COMMAND_USAGE;
+}

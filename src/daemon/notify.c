@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/notify.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+void notify_send(const char *lines)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t path_bytes = path == NULL ? 0 : strlen(path);
+
+    if (path_bytes < 2 || path_bytes >= sizeof address.sun_path ||
+        (path[0] != '/' && path[0] != '@')) {
+        return;
+    }
+    memcpy(address.sun_path, path, path_bytes);
+    if (path[0] == '@') {
+        address.sun_path[0] = '\0'; /* an abstract address, unix(7) */
+    }
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return;
+    }
+    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + path_bytes);
+    (void)sendto(fd, lines, strlen(lines), MSG_NOSIGNAL, (struct sockaddr *)(void *)&address,
+                 bytes);
+    close(fd);
+}

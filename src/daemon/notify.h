@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Telling the service manager how we are: sd_notify(3), the protocol, without the library. */
+#ifndef DAEMON_NOTIFY_H
+#define DAEMON_NOTIFY_H
+
+#include "base/check.h"
+
+/* Sends lines like "READY=1\nSTATUS=..." to $NOTIFY_SOCKET. Does nothing where there is none, and
+ * never fails: nobody would be there to be told. */
+void notify_send(const char *lines);
+
+#endif

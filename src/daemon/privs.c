@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/privs.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define BIT(capability) (1ULL << (capability))
+
+/* What serving needs: to open by handle and be root on no_root_squash exports (what a local root
+ * may do with files and nothing else), and to take a caller's identity. */
+#define CAPS_SERVE                                                                                 \
+    (BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_FOWNER) |         \
+     BIT(CAP_FSETID) | BIT(CAP_MKNOD) | BIT(CAP_SETUID) | BIT(CAP_SETGID))
+/* open_tree(2) of an export. */
+#define CAPS_OPEN BIT(CAP_SYS_ADMIN)
+/* Ports below 1024; socket buffers as large as the largest datagram burst. */
+#define CAPS_BIND (BIT(CAP_NET_BIND_SERVICE) | BIT(CAP_NET_ADMIN))
+
+static int keep_only(uint64_t kept, struct err *err)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+
+    if (syscall(SYS_capget, &head, data) != 0) {
+        return err_set(err, -errno, "cannot read the process's capabilities: %s", strerror(errno));
+    }
+    for (unsigned i = 0; i < COUNT_OF(data); i++) {
+        uint32_t word = (uint32_t)(kept >> (32 * i));
+        data[i].permitted &= word;
+        data[i].effective &= word;
+        data[i].inheritable = 0;
+    }
+    if (syscall(SYS_capset, &head, data) != 0) {
+        return err_set(err, -errno, "cannot drop capabilities: %s", strerror(errno));
+    }
+    return 0;
+}
+
+int privs_begin(struct err *err)
+{
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+        return err_set(err, -errno, "cannot set no_new_privs: %s", strerror(errno));
+    }
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) {
+        return err_set(err, -errno, "cannot forbid core images: %s", strerror(errno));
+    }
+    return keep_only(CAPS_SERVE | CAPS_OPEN | CAPS_BIND, err);
+}
+
+int privs_bound(struct err *err)
+{
+    return keep_only(CAPS_SERVE | CAPS_OPEN, err);
+}
+
+int privs_opened(struct err *err)
+{
+    return keep_only(CAPS_SERVE, err);
+}

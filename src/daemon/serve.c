@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Order of starting: what can be refused without a trace comes first (exports, state directory,
+ * ports), then privileges go, then the exports are opened, then threads run, then others are told.
+ *
+ * Order of stopping: the portmapper forgets us, no more calls are taken, replies that wait for the
+ * disk leave as the journal reports, the server is freed (its replies hold objects of the vfs), and
+ * the vfs is closed, which makes durable what async exports still owe.
+ */
+#include "daemon/serve.h"
+
+#include "daemon/listen.h"
+#include "daemon/notify.h"
+#include "daemon/portmap.h"
+#include "daemon/privs.h"
+#include "daemon/state.h"
+#include "server/mount.h"
+#include "server/nfs3.h"
+#include "vfs/node.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+struct serve {
+    const struct config *config;
+    struct export_table *table;
+    int state_lock_fd;
+    struct listen_addresses addresses;
+    uint16_t port;
+    struct portmap portmap;
+    struct nfs_service nfs;
+    struct mount_service mount;
+    struct rpc_program nfs3_program;
+    struct rpc_program mount_program;
+    struct vfs *vfs;
+    struct rpc_server *server;
+    pthread_mutex_t release_lock;
+    struct rpc_server *release_to; /* NULL: nobody waits for the journal */
+};
+
+static const struct rpc_program *const *programs_of(struct serve *serve,
+                                                    const struct rpc_program *programs[2])
+{
+    programs[0] = &serve->nfs3_program;
+    programs[1] = &serve->mount_program;
+    return programs;
+}
+
+/* Threads inherit the mask, so that only the main thread takes these. */
+static void prepare_signals(sigset_t *stops)
+{
+    sigemptyset(stops);
+    sigaddset(stops, SIGTERM);
+    sigaddset(stops, SIGINT);
+    sigaddset(stops, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, stops, NULL);
+    /* A peer that went away, and a file over RLIMIT_FSIZE, are errors of a call and no more. */
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN);
+}
+
+static void raise_limits(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+            log_warning("cannot raise the limit of open files: %s", strerror(errno));
+        }
+    }
+}
+
+static void log_problems(const struct export_problems *problems)
+{
+    for (uint32_t i = 0; i < problems->count; i++) {
+        if (problems->items[i].fatal) {
+            log_error("%s", problems->items[i].text);
+        } else {
+            log_warning("%s", problems->items[i].text);
+        }
+    }
+}
+
+static int add_exports(struct serve *serve, struct export_problems *problems, bool *file_is_bad)
+{
+    const struct config *config = serve->config;
+    int error = 0;
+
+    for (uint32_t i = 0; i < config->directory_count && error != -ENOMEM; i++) {
+        int one = export_table_add_argument(serve->table, config->directories[i], problems);
+        error = one != 0 ? one : error;
+    }
+    if (error == 0 && config->exports_file != NULL) {
+        error = export_table_add_file(serve->table, config->exports_file, problems);
+        *file_is_bad = error == -EINVAL;
+        error = *file_is_bad && config->skip_bad_lines ? 0 : error;
+    }
+    return error != 0 ? error : export_table_resolve(serve->table, problems);
+}
+
+static int make_table(struct serve *serve, struct err *err)
+{
+    struct export_problems problems = {0};
+    bool file_is_bad = false;
+    int error = -ENOMEM;
+
+    serve->table = export_table_new();
+    if (serve->table != NULL) {
+        error = add_exports(serve, &problems, &file_is_bad);
+    }
+    log_problems(&problems);
+    export_problems_free(&problems);
+    if (error == -ENOMEM) {
+        return err_set(err, error, "no memory for the exports");
+    }
+    if (error != 0 && file_is_bad) {
+        return err_set(err, error, "%s has errors, see above; --skip-bad-lines serves the others",
+                       serve->config->exports_file);
+    }
+    if (error != 0) {
+        return err_set(err, error, "the directories to serve are not right, see above");
+    }
+    if (serve->table->entry_count == 0) {
+        return err_set(err, -EINVAL, "nothing to serve: no export in %s",
+                       serve->config->exports_file);
+    }
+    return 0;
+}
+
+/* On the journal's thread. */
+static void durable(void *arg, uint64_t lsn, int error)
+{
+    struct serve *serve = arg;
+
+    pthread_mutex_lock(&serve->release_lock);
+    if (serve->release_to != NULL) {
+        rpc_server_release(serve->release_to, lsn, error);
+    }
+    pthread_mutex_unlock(&serve->release_lock);
+}
+
+static void release_to(struct serve *serve, struct rpc_server *server)
+{
+    pthread_mutex_lock(&serve->release_lock);
+    serve->release_to = server;
+    pthread_mutex_unlock(&serve->release_lock);
+}
+
+static void thread_begin(void *arg)
+{
+    (void)arg;
+    vfs_thread_begin();
+}
+
+static int open_server(struct serve *serve, struct err *err)
+{
+    const struct rpc_server_options options = {.thread_begin = thread_begin};
+    const struct rpc_program *programs[2];
+
+    int error = rpc_server_open(&options, &serve->server, err);
+    if (error != 0) {
+        return error;
+    }
+    nfs3_program_init(&serve->nfs3_program, &serve->nfs);
+    mount_program_init(&serve->mount_program, &serve->mount);
+    error = listen_begin(serve->server, &serve->addresses, programs_of(serve, programs),
+                         COUNT_OF(programs), &serve->port, err);
+    if (error != 0) {
+        return error;
+    }
+    return portmap_listen(&serve->portmap, serve->config->portmap, serve->server, &serve->addresses,
+                          err);
+}
+
+/* vfs starts its threads after this. */
+static int opened(void *arg, struct err *err)
+{
+    (void)arg;
+    return privs_opened(err);
+}
+
+static int open_exports(struct serve *serve, struct err *err)
+{
+    const struct vfs_options options = {.state_dir = serve->config->state_dir,
+                                        .table = serve->table,
+                                        .opened = opened,
+                                        .durable = durable,
+                                        .arg = serve};
+
+    int error = vfs_open(&options, &serve->vfs, err);
+    if (error == 0) {
+        serve->nfs.vfs = serve->vfs;
+        serve->mount.vfs = serve->vfs;
+        release_to(serve, serve->server);
+    }
+    return error;
+}
+
+static int start(struct serve *serve, struct err *err)
+{
+    const struct config *config = serve->config;
+    const struct rpc_program *programs[2];
+
+    int error = make_table(serve, err);
+    if (error == 0) {
+        error = listen_find_addresses(config, &serve->addresses, err);
+    }
+    if (error == 0) {
+        error = state_take(config->state_dir, &serve->state_lock_fd, err);
+    }
+    if (error == 0) {
+        error = privs_begin(err);
+    }
+    if (error == 0) {
+        error = open_server(serve, err);
+    }
+    if (error == 0) {
+        error = privs_bound(err);
+    }
+    if (error == 0) {
+        error = open_exports(serve, err);
+    }
+    if (error == 0) {
+        error = rpc_server_run(serve->server, err);
+    }
+    if (error == 0) {
+        error =
+            portmap_announce(&serve->portmap, config->portmap, &serve->addresses,
+                             programs_of(serve, programs), COUNT_OF(programs), serve->port, err);
+    }
+    return error;
+}
+
+/* How a client may call us: the first address of --bind, or the machine's name. */
+static const char *host_name(const struct config *config, char *text, size_t text_bytes)
+{
+    if (config->bind_count > 0) {
+        return config->binds[0];
+    }
+    if (gethostname(text, text_bytes) != 0) {
+        return "HOST";
+    }
+    text[text_bytes - 1] = '\0';
+    return text;
+}
+
+static void say_ready(const struct serve *serve)
+{
+    const struct export_table *table = serve->table;
+    const char *path = table->entries[0].path;
+    char more[32] = "";
+    char options[96] = "";
+    char host[256];
+    char notice[128];
+
+    if (table->entry_count > 1) {
+        (void)snprintf(more, sizeof more, " and %u more", table->entry_count - 1);
+    }
+    if (serve->portmap.how == PORTMAP_NONE) {
+        (void)snprintf(options, sizeof options, " -o vers=3,proto=tcp,port=%u,mountport=%u",
+                       serve->port, serve->port);
+    }
+    printf("holdfast: ready: %s%s on port %u (tcp, udp); mount -t nfs%s %s:%s /mnt\n", path, more,
+           serve->port, options, host_name(serve->config, host, sizeof host), path);
+    (void)fflush(stdout);
+    (void)snprintf(notice, sizeof notice, "READY=1\nSTATUS=serving %u exports on port %u\n",
+                   table->entry_count, serve->port);
+    notify_send(notice);
+}
+
+static void wait_for_stop(const sigset_t *stops)
+{
+    for (;;) {
+        int number = sigwaitinfo(stops, NULL);
+        if (number == SIGHUP) {
+            log_notice("SIGHUP: exports are read at start only; restart to have them read again");
+        } else if (number > 0) {
+            log_info("stopping: %s", strsignal(number));
+            return;
+        }
+    }
+}
+
+static void stop(struct serve *serve, const sigset_t *stops)
+{
+    notify_send("STOPPING=1\n");
+    /* Whoever is in a hurry sends the signal again. */
+    pthread_sigmask(SIG_UNBLOCK, stops, NULL);
+    portmap_withdraw(&serve->portmap);
+    if (serve->server != NULL) {
+        rpc_server_stop(serve->server);
+    }
+    release_to(serve, NULL);
+    rpc_server_close(serve->server);
+    if (serve->vfs != NULL) {
+        vfs_close(serve->vfs);
+    }
+    mount_service_fini(&serve->mount);
+    if (serve->state_lock_fd >= 0) {
+        close(serve->state_lock_fd);
+    }
+    export_table_free(serve->table);
+}
+
+int serve_run(const struct config *config, struct err *err)
+{
+    /* Too large for a stack: the portmapper's registry. */
+    static struct serve serve;
+    sigset_t stops;
+
+    serve = (struct serve){.config = config,
+                           .port = config->port,
+                           .state_lock_fd = -1,
+                           .portmap.rpcbind.fd = -1,
+                           .release_lock = PTHREAD_MUTEX_INITIALIZER};
+    log_set_level(config->log_level);
+    prepare_signals(&stops);
+    raise_limits();
+    int error = start(&serve, err);
+    if (error == 0) {
+        say_ready(&serve);
+        wait_for_stop(&stops);
+    }
+    stop(&serve, &stops);
+    return error;
+}
