@@ -24,6 +24,7 @@
 #include <string.h>
 
 #define HANDLE_VERSION 1
+#define NFS2_HANDLE_BYTES 32 /* RFC 1094 §2.3.3: always */
 
 static uint64_t load64(const uint8_t *bytes)
 {
@@ -69,6 +70,17 @@ int handle_of(const struct vfs_export *export, int dir_fd, const char *name, int
 uint64_t handle_hash(const uint8_t *bytes, uint32_t size_bytes)
 {
     return load64(bytes + size_bytes - HANDLE_MAC_BYTES);
+}
+
+uint32_t handle_unpadded(const uint8_t *bytes, uint32_t size_bytes)
+{
+    static const uint8_t zeros[NFS2_HANDLE_BYTES];
+    if (size_bytes != NFS2_HANDLE_BYTES) {
+        return size_bytes;
+    }
+    uint32_t own = HANDLE_HEAD_BYTES + HANDLE_MAC_BYTES + bytes[2];
+    bool padded = own < size_bytes && memcmp(bytes + own, zeros, size_bytes - own) == 0;
+    return padded ? own : size_bytes;
 }
 
 int handle_check(struct vfs *vfs, const uint8_t *bytes, uint32_t size_bytes,

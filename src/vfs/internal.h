@@ -150,6 +150,8 @@ int handle_of(const struct vfs_export *export, int dir_fd, const char *name, int
 /* The wire form. */
 void handle_make(const struct vfs_export *export, const struct file_handle *kernel,
                  struct vfs_handle *handle);
+/* The size without the zeros that an NFSv2 handle, also that of MOUNT version 1, ends in. */
+uint32_t handle_unpadded(const uint8_t *bytes, uint32_t size_bytes);
 /* The export of a handle that we made, or -EBADF. -ESTALE: made, but the export is gone. */
 int handle_check(struct vfs *vfs, const uint8_t *bytes, uint32_t size_bytes,
                  struct vfs_export **export) MUST_USE;

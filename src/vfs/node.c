@@ -129,6 +129,7 @@ int vfs_open(const struct vfs_options *options, struct vfs **result, struct err 
     for (unsigned i = 0; i < DIR_LOCK_COUNT; i++) {
         pthread_mutex_init(&vfs->dir_locks[i], NULL);
     }
+    cred_take_root();
     int error = cred_check_process(err);
     if (error == 0) {
         error = state_open(options->state_dir, &vfs->state, err);
@@ -260,6 +261,7 @@ static int resolve(struct vfs *vfs, struct vfs_bytes bytes, struct vfs_object **
     if (bytes.size < HANDLE_HEAD_BYTES + HANDLE_MAC_BYTES || bytes.size > VFS_HANDLE_BYTES_MAX) {
         return -EBADF;
     }
+    bytes.size = handle_unpadded(bytes.data, bytes.size);
     *object = object_find(vfs, bytes.data, bytes.size);
     if (*object != NULL) {
         return 0;
