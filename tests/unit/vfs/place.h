@@ -67,7 +67,8 @@ struct vfs_handle place_handle(struct place *place, const char *path);
 /* The node of a handle. */
 int place_get(struct vfs_call *call, const struct vfs_handle *handle, struct vfs_node *node);
 
-/* A path of the underlying file system, of static storage for a few calls. */
+/* A path of the underlying file system, in static storage for a few calls. The thread gets root's
+ * identity, which a call may have changed. */
 const char *place_local(struct place *place, const char *path);
 /* Makes a file there with some text. */
 void place_write_local(struct place *place, const char *path, const char *text, mode_t mode,
