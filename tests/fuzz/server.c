@@ -136,7 +136,7 @@ static void make_place(void)
     must(mkdtemp(fuzz.root) != NULL, "mkdtemp");
     must(unshare(CLONE_NEWNS) == 0, "unshare");
     must(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0, "mount --make-rprivate");
-    must(mount("fuzz", fuzz.root, "tmpfs", 0, "size=32m,nr_inodes=4096") == 0, "mount tmpfs");
+    must(mount("fuzz", fuzz.root, "tmpfs", 0, "size=256m,nr_inodes=0") == 0, "mount tmpfs");
     snprintf(fuzz.export, sizeof fuzz.export, "%s/e", fuzz.root);
     snprintf(fuzz.state, sizeof fuzz.state, "%s/state", fuzz.root);
     snprintf(fuzz.socket, sizeof fuzz.socket, "%s/socket", fuzz.root);
