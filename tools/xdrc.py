@@ -42,7 +42,8 @@ class Enum:
 class Struct:
     name: str
     members: list
-    is_element: bool = False
+    is_element: bool = False        # of a linked list; the pointer to the next is not a member
+    is_list: bool = False           # a typedef of a pointer to an element: its only member
 
 
 @dataclass
@@ -162,18 +163,20 @@ class Reader:
             return Decl(self.word(), kind, 'pointer')
         name = self.word()
         if self.maybe('['):
-            size = self.take()
-            self.take(']')
-            return Decl(name, kind, 'fixed', size)
+            return Decl(name, kind, 'fixed', self.size(']'))
         if self.maybe('<'):
             if self.peek() == '>':
                 self.fail(f'{name}<> has no cap')
-            size = self.take()
-            self.take('>')
-            return Decl(name, kind, 'var', size)
+            return Decl(name, kind, 'var', self.size('>'))
         if kind in ('string', 'opaque'):
             self.fail(f'{kind} {name} has no length')
         return Decl(name, kind)
+
+    def size(self, closing):
+        token = self.take()
+        self.number(token)
+        self.take(closing)
+        return token
 
     def read(self):
         while self.peek() != 'end of file':
@@ -238,7 +241,7 @@ class Reader:
     def read_typedef(self):
         decl = self.decl()
         if decl.how == 'pointer':
-            self.define(Struct(decl.name, [Decl('list', decl.type, 'pointer')]))
+            self.define(Struct(decl.name, [Decl('list', decl.type, 'pointer')], is_list=True))
         else:
             self.typedefs[decl.name] = decl
 
@@ -275,11 +278,12 @@ class Reader:
         return Procedure(name, number, args, res, section[1:])
 
     def find_list(self, struct):
-        last = struct.members[-1] if struct.members else None
-        alias = self.types.get(last.type) if last and last.how == 'one' else None
-        through = isinstance(alias, Struct) and [Decl('list', struct.name, 'pointer')]
-        if last and ((last.how == 'pointer' and last.type == struct.name) or
-                     (through and alias.members == through)):
+        """Marks a struct whose last member points to its own kind, itself or through a typedef."""
+        last = struct.members[-1]
+        alias = self.types.get(last.type)
+        if last.how == 'one' and isinstance(alias, Struct) and alias.is_list:
+            last = alias.members[0]
+        if last.how == 'pointer' and last.type == struct.name:
             struct.members.pop()
             struct.is_element = True
 
@@ -477,8 +481,7 @@ class Shapes:
         kind = self.reader.types.get(name)
         if isinstance(kind, Enum):
             return EnumShape(name)
-        if isinstance(kind, Struct) and kind.members and kind.members[0].name == 'list' and \
-                kind.members[0].how == 'pointer' and len(kind.members) == 1:
+        if isinstance(kind, Struct) and kind.is_list:
             return List(kind.members[0].type)
         if kind:
             return StructShape(name)

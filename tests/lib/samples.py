@@ -3,7 +3,7 @@
 """Random but well-formed XDR bytes of every struct and union of spec/*.x.
 
     samples.py SEED COUNT SPEC.x ...            one line each: SPEC TYPE HEX
-    samples.py SEED COUNT --corpus DIR SPEC.x   one file each, as tests/fuzz/codec.c reads them
+    samples.py SEED COUNT --corpus DIR SPEC.x   files of many, as tests/fuzz/codec.c reads them
 
 The bytes are made here, with struct.pack and straight from the description, not by the generated
 encoder. Variable lengths hold no NUL: the libraries we compare with keep strings, and here and
@@ -103,6 +103,19 @@ class Sampler:
         return next(iter(taken))
 
 
+def write_corpus(folder, samples):
+    """Files of about a page: the number of a type, its bytes, the next."""
+    page, count = b'', 0
+    for number, data in samples:
+        if page and len(page) + len(data) > 4000:
+            with open(os.path.join(folder, f'samples-{count}'), 'wb') as out:
+                out.write(page)
+            page, count = b'', count + 1
+        page += bytes([number]) + data
+    with open(os.path.join(folder, f'samples-{count}'), 'wb') as out:
+        out.write(page)
+
+
 def main():
     seed, count, paths = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     corpus = None
@@ -115,14 +128,13 @@ def main():
             reader = xdrc.Reader(file.read()).read()
         sampler = Sampler(reader, rng)
         names = [kind.name for kind in reader.types.values() if not isinstance(kind, xdrc.Enum)]
-        for number, name in enumerate(names):
-            for index in range(count):
-                data = sampler.of(name)
-                if corpus:
-                    with open(os.path.join(corpus, f'{name}-{index}'), 'wb') as out:
-                        out.write(bytes([number]) + data)
-                else:
-                    print(spec, name, data.hex())
+        samples = [(number, sampler.of(name))
+                   for number, name in enumerate(names) for _ in range(count)]
+        if corpus:
+            write_corpus(corpus, samples)
+            continue
+        for number, data in samples:
+            print(spec, names[number], data.hex())
 
 
 if __name__ == '__main__':
