@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sockets and the source ports they are bound to.
+ */
+#include "client/internal.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+/* As bindresvport(3) of most systems: lower ones are more likely to belong to a service. */
+#define RESERVED_PORT_FIRST 600U
+#define RESERVED_PORT_END 1024U
+
+static int bind_port(int fd, int family, uint16_t port)
+{
+    union {
+        struct sockaddr sa;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+    } address = {0};
+    socklen_t size = sizeof address.in;
+
+    address.sa.sa_family = (sa_family_t)family;
+    if (family == AF_INET6) {
+        address.in6.sin6_port = htons(port);
+        size = sizeof address.in6;
+    } else {
+        address.in.sin_port = htons(port);
+    }
+    return bind(fd, &address.sa, size) == 0 ? 0 : -errno;
+}
+
+/* Secure exports want a source port below 1024. Without one things work too, as far as the server
+ * allows. */
+static void bind_reserved(int fd, int family, uint32_t start)
+{
+    uint32_t count = RESERVED_PORT_END - RESERVED_PORT_FIRST;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint16_t port = (uint16_t)(RESERVED_PORT_FIRST + (start % count + i) % count);
+        int error = bind_port(fd, family, port);
+        if (error != -EADDRINUSE) {
+            return;
+        }
+    }
+}
+
+int client_socket(const struct client_rpc *rpc, int type, uint16_t port)
+{
+    int family = rpc->address.sa.sa_family;
+    int fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return -errno;
+    }
+    if (port != 0) {
+        int on = 1;
+        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        if (bind_port(fd, family, port) == 0) {
+            return fd;
+        }
+        on = 0;
+        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    }
+    if (!rpc->options.insecure) {
+        bind_reserved(fd, family, rpc->xid_first);
+    }
+    return fd;
+}

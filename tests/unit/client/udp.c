@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The client over UDP against servers that lose, repeat, delay and refuse. */
+#include "caller.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#define MS 1000000LL
+#define CALL_COUNT 400U
+
+static const struct client_rpc_options udp = {.insecure = true, .timeo_ms = 80};
+
+static struct stub *stub_new(void)
+{
+    static struct stub stub;
+    memset(&stub, 0, sizeof stub);
+    return &stub;
+}
+
+static struct stub_call *call_new(void)
+{
+    static _Thread_local struct stub_call call;
+    return &call;
+}
+
+static void answer_call(struct stub *stub, const struct stub_call *call)
+{
+    uint8_t result[4], out[64];
+    stub_word(result, stub_word_at(call->args) + 1);
+    stub_send(stub, call, out, stub_success(out, call->xid, result, sizeof result));
+}
+
+/* Deaf to the first two transmissions, then answers each twice. */
+static void script_third_time(struct stub *stub)
+{
+    struct stub_call *call = call_new();
+    uint32_t xid = 0;
+
+    while (stub_receive(stub, call)) {
+        uint32_t calls = atomic_load(&stub->calls);
+        if (calls == 1) {
+            xid = call->xid;
+        }
+        if (calls >= 3 && call->xid == xid) {
+            answer_call(stub, call);
+            answer_call(stub, call);
+        }
+    }
+}
+
+/* nfs(5): twice the time after each retransmission, under the same xid; what comes after the reply
+ * is a late duplicate and nobody's answer. */
+static void retransmission_doubles_and_duplicates_are_told(void **state)
+{
+    (void)state;
+    struct stub *stub = stub_new();
+    struct caller caller;
+    struct answer answer;
+
+    stub_start(stub, SOCK_DGRAM, script_third_time);
+    caller_open(&caller, stub, &udp);
+    caller_getport(&caller, 41, &answer);
+    caller_wait(&caller, &answer);
+    assert_int_equal(answer.error, 0);
+    assert_int_equal(answer.word, 42);
+    assert_int_equal(answer.transmissions, 3);
+    caller_turn(&caller, 30);
+    assert_int_equal(answer.count, 1);
+    assert_int_equal(caller.events[CLIENT_SENT], 1);
+    assert_int_equal(caller.events[CLIENT_RETRANSMITTED], 2);
+    assert_int_equal(caller.events[CLIENT_LATE_DUPLICATE], 1);
+    assert_int_equal(caller.wait_count, 2);
+    assert_int_equal(caller.waits_ns[0], 80 * MS);
+    assert_int_equal(caller.waits_ns[1], 160 * MS);
+    struct client_rpc_stats stats;
+    client_rpc_stats(caller.rpc, &stats);
+    assert_int_equal(stats.sent, 1);
+    assert_int_equal(stats.retransmitted, 2);
+    assert_int_equal(stats.late_duplicates, 1);
+    assert_int_equal(stats.outstanding, 0);
+    caller_close(&caller);
+    stub_stop(stub);
+}
+
+/* Loses one call in four and one reply in four, says some replies twice. */
+static void script_lossy(struct stub *stub)
+{
+    struct stub_call *call = call_new();
+    uint64_t seed = 77;
+
+    while (stub_receive(stub, call)) {
+        uint64_t luck = unit_random(&seed) % 16;
+        if (luck >= 8) {
+            answer_call(stub, call);
+        }
+        if (luck == 15) {
+            answer_call(stub, call);
+        }
+    }
+}
+
+static void every_call_is_answered_once_though_half_is_lost(void **state)
+{
+    (void)state;
+    static struct answer answers[CALL_COUNT];
+    struct stub *stub = stub_new();
+    struct caller caller;
+    struct client_rpc_options options = udp;
+    struct client_rpc_stats stats;
+
+    options.timeo_ms = 2;
+    options.timeout_ms_max = 8;
+    options.udp_window = 32;
+    stub_start(stub, SOCK_DGRAM, script_lossy);
+    caller_open(&caller, stub, &options);
+    for (uint32_t i = 0; i < CALL_COUNT; i++) {
+        caller_getport(&caller, i, &answers[i]);
+    }
+    for (uint32_t i = 0; i < CALL_COUNT; i++) {
+        caller_wait(&caller, &answers[i]);
+        assert_int_equal(answers[i].error, 0);
+        assert_int_equal(answers[i].word, i + 1);
+    }
+    caller_turn(&caller, 20);
+    client_rpc_stats(caller.rpc, &stats);
+    assert_int_equal(stats.replied, CALL_COUNT);
+    assert_true(stats.retransmitted > CALL_COUNT / 4);
+    assert_int_equal(stats.sent, CALL_COUNT);
+    assert_true(caller.events[CLIENT_LATE_DUPLICATE] > 0);
+    assert_int_equal(caller.events[CLIENT_STRAY], 0);
+    caller_close(&caller);
+    stub_stop(stub);
+}
+
+static void script_deaf(struct stub *stub)
+{
+    struct stub_call *call = call_new();
+    while (stub_receive(stub, call)) {
+    }
+}
+
+static void soft_gives_up_after_retrans(void **state)
+{
+    (void)state;
+    struct stub *stub = stub_new();
+    struct caller caller;
+    struct client_rpc_options options = udp;
+    struct answer answer;
+
+    options.soft = true;
+    options.timeo_ms = 10;
+    stub_start(stub, SOCK_DGRAM, script_deaf);
+    caller_open(&caller, stub, &options);
+    caller_getport(&caller, 1, &answer);
+    caller_wait(&caller, &answer);
+    assert_int_equal(answer.error, -ETIMEDOUT);
+    assert_int_equal(answer.transmissions, 4); /* nfs(5): retrans=3 over UDP */
+    assert_int_equal(caller.waits_ns[3], 80 * MS);
+    caller_close(&caller);
+    stub_stop(stub);
+}
+
+/* Deaf for the first six calls. */
+static void script_wakes_up(struct stub *stub)
+{
+    struct stub_call *call = call_new();
+    while (stub_receive(stub, call)) {
+        if (atomic_load(&stub->calls) > 6) {
+            answer_call(stub, call);
+        }
+    }
+}
+
+static void hard_says_so_once_and_goes_on(void **state)
+{
+    (void)state;
+    struct stub *stub = stub_new();
+    struct caller caller;
+    struct client_rpc_options options = udp;
+    struct answer answer;
+
+    options.timeo_ms = 5;
+    stub_start(stub, SOCK_DGRAM, script_wakes_up);
+    caller_open(&caller, stub, &options);
+    caller_getport(&caller, 1, &answer);
+    caller_wait(&caller, &answer);
+    assert_int_equal(answer.error, 0);
+    assert_int_equal(answer.transmissions, 7);
+    assert_int_equal(caller.events[CLIENT_NOT_RESPONDING], 1);
+    assert_int_equal(caller.events[CLIENT_RESPONDING], 1);
+    caller_close(&caller);
+    stub_stop(stub);
+}
+
+static void refused_before_contact(void **state)
+{
+    (void)state;
+    struct stub *stub = stub_new();
+    struct caller caller;
+    struct client_rpc_options options = udp;
+    struct answer answer;
+
+    stub_start(stub, SOCK_DGRAM, script_deaf);
+    stub_stop(stub);
+    options.fail_before_contact = true;
+    caller_open(&caller, stub, &options);
+    caller_getport(&caller, 1, &answer);
+    caller_wait(&caller, &answer);
+    assert_int_equal(answer.error, -ECONNREFUSED);
+    assert_int_equal(answer.transmissions, 1);
+    assert_int_equal(caller.events[CLIENT_REFUSED], 1);
+    caller_close(&caller);
+}
+
+/* Noise first: too short, a call, somebody else's xid; then the reply. */
+static void script_noise(struct stub *stub)
+{
+    struct stub_call *call = call_new();
+    while (stub_receive(stub, call)) {
+        uint8_t out[64] = {0};
+        stub_send(stub, call, out, 0);
+        stub_send(stub, call, out, 3);
+        stub_word(out, call->xid);
+        stub_send(stub, call, out, 24); /* type CALL */
+        size_t size = stub_success(out, call->xid + 1000, out, 0);
+        stub_send(stub, call, out, size);
+        answer_call(stub, call);
+    }
+}
+
+static void noise_is_not_an_answer(void **state)
+{
+    (void)state;
+    struct stub *stub = stub_new();
+    struct caller caller;
+    struct client_rpc_options options = udp;
+    struct answer answer;
+
+    options.timeo_ms = 5000;
+    stub_start(stub, SOCK_DGRAM, script_noise);
+    caller_open(&caller, stub, &options);
+    caller_getport(&caller, 1, &answer);
+    caller_wait(&caller, &answer);
+    assert_int_equal(answer.error, 0);
+    assert_int_equal(answer.word, 2);
+    assert_int_equal(caller.events[CLIENT_STRAY], 4);
+    assert_int_equal(caller.events[CLIENT_LATE_DUPLICATE], 0);
+    caller_close(&caller);
+    stub_stop(stub);
+}
+
+/* Counts how many calls come before it answers any. */
+static void script_slow(struct stub *stub)
+{
+    static struct stub_call calls[8];
+    for (;;) {
+        unsigned count = 0;
+        if (!stub_receive(stub, &calls[count++])) {
+            return;
+        }
+        (void)nanosleep(&(struct timespec){.tv_nsec = 3 * MS}, NULL);
+        answer_call(stub, &calls[0]);
+    }
+}
+
+static void only_a_window_of_calls_is_on_the_way(void **state)
+{
+    (void)state;
+    struct stub *stub = stub_new();
+    struct caller caller;
+    struct client_rpc_options options = udp;
+    struct answer answers[12];
+    struct client_rpc_stats stats;
+
+    options.timeo_ms = 1000;
+    stub_start(stub, SOCK_DGRAM, script_slow);
+    caller_open(&caller, stub, &options);
+    for (uint32_t i = 0; i < COUNT_OF(answers); i++) {
+        caller_getport(&caller, i, &answers[i]);
+    }
+    assert_int_equal(client_loop_turn(caller.loop, 0), 0);
+    assert_int_equal(caller.events[CLIENT_SENT], 2); /* as it starts */
+    for (uint32_t i = 0; i < COUNT_OF(answers); i++) {
+        caller_wait(&caller, &answers[i]);
+        client_rpc_stats(caller.rpc, &stats);
+        assert_true(caller.events[CLIENT_SENT] <= caller.events[CLIENT_REPLIED] + stats.window);
+    }
+    assert_true(stats.window > 2 && stats.window <= COUNT_OF(answers));
+    caller_close(&caller);
+    stub_stop(stub);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(retransmission_doubles_and_duplicates_are_told),
+        cmocka_unit_test(every_call_is_answered_once_though_half_is_lost),
+        cmocka_unit_test(soft_gives_up_after_retrans),
+        cmocka_unit_test(hard_says_so_once_and_goes_on),
+        cmocka_unit_test(refused_before_contact),
+        cmocka_unit_test(noise_is_not_an_answer),
+        cmocka_unit_test(only_a_window_of_calls_is_on_the_way),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
