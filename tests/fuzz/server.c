@@ -30,7 +30,7 @@
 
 #define HANDLE_BYTES 32U
 #define OBJECT_COUNT 8U
-#define STREAM_MS_MAX 10000
+#define STREAM_MS_MAX 60000
 
 static struct {
     char root[64], export[96], state[96], socket[96];
