@@ -12,7 +12,7 @@
 #include "xdr/print.h"
 
 const struct proto_spec *const proto_specs[] = {&rpc_spec,  &pmap_spec, &mount_spec, &nfs2_spec,
-                                               &nfs3_spec, &nlm_spec,  &nsm_spec,   &spray_spec};
+                                                &nfs3_spec, &nlm_spec,  &nsm_spec,   &spray_spec};
 const uint32_t proto_spec_count = COUNT_OF(proto_specs);
 
 static const struct proto_version *version_find(uint32_t prog, uint32_t vers)

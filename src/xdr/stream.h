@@ -24,8 +24,8 @@
 
 enum xdr_error {
     XDR_OK = 0,
-    XDR_SHORT,     /* the bytes end before the value does; on encoding: the buffer is full */
-    XDR_TOO_LONG,  /* a length over its cap */
+    XDR_SHORT,    /* the bytes end before the value does; on encoding: the buffer is full */
+    XDR_TOO_LONG, /* a length over its cap */
     XDR_BAD_ENUM  /* an enum or union discriminant that the specification does not list */
 };
 

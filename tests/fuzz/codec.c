@@ -8,8 +8,8 @@
  * 3. With one byte less of room the encoder fails, and does not write past the end either.
  * 4. What was decoded can be printed.
  */
-#include "fuzz.h"
 #include "proto/codec.h"
+#include "fuzz.h"
 
 #include <string.h>
 

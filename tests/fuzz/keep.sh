@@ -14,8 +14,8 @@ for target; do
     old=$root/tests/fuzz/corpus/$target
     kept=$(mktemp -d "$build/keep-XXXXXX")
     mkdir -p "$build/corpus/$target" "$old"
-    "$build/tests/fuzz/fuzz-$target" -set_cover_merge=1 -use_counters=0 -max_len=4096 "$kept" "$old" \
-        "$build/corpus/$target" >"$build/$target-keep.log" 2>&1
+    "$build/tests/fuzz/fuzz-$target" -set_cover_merge=1 -use_counters=0 -max_len=4096 \
+        "$kept" "$old" "$build/corpus/$target" >"$build/$target-keep.log" 2>&1
     rm -f "$old"/*
     mv "$kept"/* "$old"/
     rmdir "$kept"

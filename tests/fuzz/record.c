@@ -7,8 +7,8 @@
  * 1. The same messages come out, and the stream ends or fails at the same message.
  * 2. Nothing outside the bytes that have arrived is touched (they are in a block of their size).
  */
-#include "fuzz.h"
 #include "rpc/record.h"
+#include "fuzz.h"
 
 #include <string.h>
 
@@ -122,8 +122,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
         at += piece;
         useful = take(&arrived, &stream, end, cap);
         if (useful && compact) {
-            arrived.size_bytes =
-                record_compact(&arrived.record, arrived.bytes, arrived.size_bytes);
+            arrived.size_bytes = record_compact(&arrived.record, arrived.bytes, arrived.size_bytes);
         }
     }
     if (useful) {

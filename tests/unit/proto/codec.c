@@ -235,14 +235,10 @@ static void procedures_are_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bytes_come_back),
-        cmocka_unit_test(nothing_is_read_or_written_beyond),
-        cmocka_unit_test(damage_is_survived),
-        cmocka_unit_test(caps),
-        cmocka_unit_test(enums_and_arms),
-        cmocka_unit_test(lists),
-        cmocka_unit_test(empty_lists),
-        cmocka_unit_test(procedures_are_found),
+        cmocka_unit_test(same_bytes_come_back), cmocka_unit_test(nothing_is_read_or_written_beyond),
+        cmocka_unit_test(damage_is_survived),   cmocka_unit_test(caps),
+        cmocka_unit_test(enums_and_arms),       cmocka_unit_test(lists),
+        cmocka_unit_test(empty_lists),          cmocka_unit_test(procedures_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

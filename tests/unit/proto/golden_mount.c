@@ -30,8 +30,9 @@ static void mnt(void **state)
 static void mnt_version_1(void **state)
 {
     (void)state;
-    GOLDEN(fhstatus, ok, "00000000"
-                         "00010203 04050607 08090a0b 0c0d0e0f 10111213 14151617 18191a1b 1c1d1e1f");
+    GOLDEN(fhstatus, ok,
+           "00000000"
+           "00010203 04050607 08090a0b 0c0d0e0f 10111213 14151617 18191a1b 1c1d1e1f");
     assert_int_equal(ok.status, 0);
     assert_int_equal(ok.directory[31], 31);
     GOLDEN_END(ok);
@@ -64,11 +65,11 @@ static void export(void **state)
 {
     (void)state;
     GOLDEN(exports, exports,
-           "00000001 00000002 2f610000"                /* /a */
-           "00000001 00000001 2a000000 00000000"       /* to *, */
-           "00000001 00000002 2f620000"                /* /b */
-           "00000001 00000003 3a3a3100"                /* to ::1 */
-           "00000001 00000006 40677275 70650000"       /* and to @grupe, */
+           "00000001 00000002 2f610000"          /* /a */
+           "00000001 00000001 2a000000 00000000" /* to *, */
+           "00000001 00000002 2f620000"          /* /b */
+           "00000001 00000003 3a3a3100"          /* to ::1 */
+           "00000001 00000006 40677275 70650000" /* and to @grupe, */
            "00000000 00000000");
     struct xdr cursor = xdr_reader(exports.list.data, exports.list.size);
     struct exportnode node;

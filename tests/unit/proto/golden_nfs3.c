@@ -5,10 +5,10 @@
 
 /* §2.6 fattr3, 84 bytes. */
 #define FATTR3                                                                                     \
-    "00000002 000001ed 00000003 000003e8 00000064"   /* NF3DIR, 0755, 3 links, 1000, 100 */        \
-    "00000001 00000002 00000003 00000004"            /* size, used */                              \
-    "00000008 00000011"                              /* rdev 8, 17 */                              \
-    "00000005 00000006 00000007 00000009"            /* fsid, fileid */                            \
+    "00000002 000001ed 00000003 000003e8 00000064"          /* NF3DIR, 0755, 3 links, 1000, 100 */ \
+    "00000001 00000002 00000003 00000004"                   /* size, used */                       \
+    "00000008 00000011"                                     /* rdev 8, 17 */                       \
+    "00000005 00000006 00000007 00000009"                   /* fsid, fileid */                     \
     "0000000a 0000000b 0000000c 0000000d 0000000e 0000000f" /* atime, mtime, ctime */
 /* §2.6 wcc_attr, 24 bytes. */
 #define WCC_ATTR "00000021 00000022 00000023 00000024 00000025 00000026"
@@ -76,7 +76,7 @@ static void setattr(void **state)
               "00000001 00000009 0000000a"          /* size */
               "00000001"                            /* atime: the server's */
               "00000002 0000000b 0000000c"          /* mtime: this */
-              "00000001 0000000d 0000000e"          /* guard */);
+              "00000001 0000000d 0000000e" /* guard */);
     assert_true(args.new_attributes.mode.set_it);
     assert_int_equal(args.new_attributes.mode.mode, 0644);
     assert_int_equal(args.new_attributes.uid.uid, 7);

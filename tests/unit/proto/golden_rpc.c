@@ -160,11 +160,8 @@ static void rpcbind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(call),
-        cmocka_unit_test(replies),
-        cmocka_unit_test(limits),
-        cmocka_unit_test(portmap),
-        cmocka_unit_test(rpcbind),
+        cmocka_unit_test(call),    cmocka_unit_test(replies), cmocka_unit_test(limits),
+        cmocka_unit_test(portmap), cmocka_unit_test(rpcbind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,11 +22,15 @@ struct pair {
     size_t size_bytes;
 };
 
-#define PAIR(SPEC, OURS, THEIRS) {SPEC, #OURS, (zdrproc_t)zdr_##THEIRS, sizeof(THEIRS)}
+#define PAIR(SPEC, OURS, THEIRS)                                                                   \
+    {                                                                                              \
+        SPEC, #OURS, (zdrproc_t)zdr_##THEIRS, sizeof(THEIRS)                                       \
+    }
 #define NFS3(NAME) PAIR("nfs3", NAME, NAME)
 #define NFS3_OP(NAME) NFS3(NAME##3args), NFS3(NAME##3res)
 #define NFS2(OURS, THEIRS) PAIR("nfs2", OURS, THEIRS)
 
+/* clang-format off */
 static const struct pair pairs[] = {
     NFS3_OP(GETATTR), NFS3_OP(SETATTR), NFS3_OP(LOOKUP), NFS3_OP(ACCESS), NFS3_OP(READLINK),
     NFS3_OP(READ), NFS3_OP(WRITE), NFS3_OP(CREATE), NFS3_OP(MKDIR), NFS3_OP(SYMLINK),
@@ -55,6 +59,7 @@ static const struct pair pairs[] = {
     PAIR("nsm", my_id, NSM1_UNMONALLargs), PAIR("nsm", sm_stat, NSM1_UNMONres),
     PAIR("nsm", stat_chge, NSM1_NOTIFYargs),
 };
+/* clang-format on */
 
 static size_t uses[COUNT_OF(pairs)];
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lib/unit.h"
 #include "xdr/print.h"
+#include "lib/unit.h"
 
 static char *text;
 static size_t text_bytes;

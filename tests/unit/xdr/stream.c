@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cursor against bytes by hand from RFC 4506, and against its own invariants 1 to 4. */
-#include "lib/unit.h"
 #include "xdr/stream.h"
+#include "lib/unit.h"
 
 static const uint8_t numbers[] = {
     0xff, 0xff, 0xff, 0xfe,                         /* int -2, RFC 4506 §4.1 */
@@ -97,12 +97,12 @@ static void lengths_are_checked(void **state)
         {"", 16, XDR_SHORT},
         {"000000", 16, XDR_SHORT},
         {"00000001", 16, XDR_SHORT},
-        {"00000001 61", 16, XDR_SHORT},                 /* the padding is missing */
+        {"00000001 61", 16, XDR_SHORT}, /* the padding is missing */
         {"00000004 616263", 16, XDR_SHORT},
         {"00000005 61626364 65000000", 4, XDR_TOO_LONG},
         {"ffffffff 61626364", 16, XDR_TOO_LONG},
         {"ffffffff 61626364", UINT32_MAX, XDR_SHORT},
-        {"fffffffd 61626364", UINT32_MAX, XDR_SHORT},   /* size and padding overflow 32 bits */
+        {"fffffffd 61626364", UINT32_MAX, XDR_SHORT}, /* size and padding overflow 32 bits */
         {"00000004 61626364", 4, XDR_OK},
         {"00000000", 0, XDR_OK},
         {"00000003 61626300", 3, XDR_OK},
