@@ -34,6 +34,10 @@ UNCHECKED, GUARDED, EXCLUSIVE = range(3)
 SUCCESS, PROG_UNAVAIL, PROG_MISMATCH, PROC_UNAVAIL, GARBAGE_ARGS, SYSTEM_ERR = range(6)
 
 
+DEFAULT_BINARY = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                              '../../build/src/cli/holdfast')
+
+
 class Failure(Exception):
     """A check that did not hold; the text says what was seen and what is right."""
 
@@ -310,6 +314,9 @@ class Result:
     def __init__(self, status):
         self.status = status
 
+    def __getattr__(self, name):
+        raise Failure(f'no {name} in a result with status {vars(self).get("status")}')
+
     def __repr__(self):
         return repr(vars(self))
 
@@ -560,7 +567,7 @@ class Server:
 
     def __init__(self, options='rw,sync,no_root_squash,insecure', arguments=(), prefix=(),
                  directories=None, portmap='off'):
-        self.binary = os.environ['HOLDFAST']
+        self.binary = os.environ.get('HOLDFAST', DEFAULT_BINARY)
         self.work = tempfile.mkdtemp(prefix='holdfast-wire-')
         self.export = os.path.join(self.work, 'export')
         self.state = os.path.join(self.work, 'state')

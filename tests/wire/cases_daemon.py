@@ -1,0 +1,270 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The server as a process: nothing leaks, nothing runs out for good, many clients cost little, and it
+ends and comes back cleanly."""
+import os
+import signal
+import socket
+import struct
+import threading
+import time
+
+import nfs
+from nfs import Nfs, Server, check, equal
+
+
+def wait_until(condition, seconds, text):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        check(time.monotonic() < deadline, text())
+        time.sleep(0.05)
+
+
+def connections_leave_nothing(server):
+    """P31: mount and unmount 3,000 times, closed in every way; the last as fast as the first."""
+    def turn(i):
+        with server.tcp() as connection:
+            client = Nfs(connection)
+            client.null()
+            equal(client.mount(server.export).status, 0, f'MNT {i}')
+            client.rpc(3, nfs.opaque(server.export), prog=nfs.MOUNT).end()
+            if i % 3 == 0:
+                connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
+                                             struct.pack('ii', 1, 0))
+
+    for i in range(300):
+        turn(i)
+    fds, memory = server.fd_count(), server.rss_kb()
+    times = []
+    for i in range(3000):
+        started = time.monotonic()
+        turn(i)
+        times.append(time.monotonic() - started)
+    wait_until(lambda: server.fd_count() <= fds, 5,
+               lambda: f'{server.fd_count()} descriptors, {fds} before')
+    check(server.rss_kb() - memory < 4000, f'memory grew from {memory} to {server.rss_kb()} kB')
+    first, last = sorted(times[:300])[150], sorted(times[-300:])[150]
+    check(last < 4 * first + 0.005, f'a turn took {first * 1000:.2f} ms, in the end {last * 1000:.2f}')
+
+
+def objects_leave_nothing(server, client, fh):
+    """Files made, used and removed, by thousands: descriptors are given back."""
+    def turn():
+        for i in range(1000):
+            file = client.new_file(fh, f'file{i}', b'x')
+            client.read(file, 0, 1)
+        for i in range(1000):
+            equal(client.remove(fh, f'file{i}').status, nfs.OK, 'REMOVE')
+
+    turn()
+    fds, memory = server.fd_count(), server.rss_kb()
+    for _ in range(3):
+        turn()
+    check(server.fd_count() <= fds + 16, f'{server.fd_count()} descriptors, {fds} before')
+    check(server.rss_kb() - memory < 8000, f'memory grew from {memory} to {server.rss_kb()} kB')
+
+
+def out_of_descriptors_and_back():
+    """P33: 64 descriptors; 500 files from 4 connections, 100 idle connections on top."""
+    server = Server('rw,async,no_root_squash,insecure', prefix=['prlimit', '--nofile=64'])
+    with server:
+        for i in range(500):
+            with open(f'{server.export}/file{i}', 'w', encoding='ascii') as out:
+                out.write(f'{i}')
+        clients = [server.nfs() for _ in range(4)]
+        root = server.root(clients[0])
+        files = [clients[0].lookup(root, f'file{i}').fh for i in range(500)]
+
+        def read_all(may_wait):
+            for i, file in enumerate(files):
+                read = clients[i % 4].read(file, 0, 100)
+                check(read.status == nfs.OK or may_wait and read.status == nfs.JUKEBOX,
+                      f'READ of file {i}: status {read.status}')
+                if read.status == nfs.OK:
+                    equal(read.data, b'%d' % i, f'file {i}')
+
+        read_all(False)
+        idle = []
+        for _ in range(100):
+            one = socket.socket()
+            one.settimeout(1)
+            try:
+                one.connect(('127.0.0.1', server.port))
+            except OSError:
+                pass
+            idle.append(one)
+        log_before = len(server.messages().splitlines())
+        started = time.monotonic()
+        while time.monotonic() - started < 3:
+            read_all(True)
+            time.sleep(0.2)
+        idle_cpu = server.cpu_seconds()
+        time.sleep(1)
+        idle_cpu = server.cpu_seconds() - idle_cpu
+        check(idle_cpu < 0.5, f'{idle_cpu:.2f} s of processor in a second of doing nothing')
+        lines = len(server.messages().splitlines()) - log_before
+        check(lines <= 20, f'{lines} lines in the log within four seconds')
+        for one in idle:
+            one.close()
+        wait_until(lambda: server.fd_count() < 60, 10, lambda: 'the descriptors do not come back')
+        read_all(False)
+        server.alive()
+
+
+def many_clients_cost_little():
+    """P34: 400 connections from as many addresses, 10 of them busy."""
+    def busy(server, root, seconds):
+        times, failures = [], []
+
+        def work():
+            try:
+                client = server.nfs()
+                end = time.monotonic() + seconds
+                while time.monotonic() < end:
+                    started = time.monotonic()
+                    equal(client.getattr(root).status, nfs.OK, 'GETATTR')
+                    times.append(time.monotonic() - started)
+                    time.sleep(0.002)
+            except Exception as error:  # reported by the main thread
+                failures.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        check(not failures, f'{failures[:1]}')
+        times.sort()
+        return times[int(len(times) * 0.99)]
+
+    with Server(directories=['@work/export 127.0.0.0/16(rw,no_root_squash,insecure)']) as server:
+        client = server.nfs()
+        root = server.root(client)
+        alone = busy(server, root, 2)
+        others = []
+        for i in range(400):
+            other = server.nfs(source=(f'127.0.{i // 200}.{2 + i % 200}', 0))
+            other.null()
+            equal(other.mount(server.export).fh, root, 'MNT')
+            equal(other.fsinfo(root).status, nfs.OK, 'FSINFO')
+            equal(other.readdir(root).status, nfs.OK, 'READDIR')
+            others.append(other)
+        crowded = busy(server, root, 3)
+        check(crowded < 3 * alone + 0.02,
+              f'p99 is {crowded * 1000:.1f} ms with 400 connections, {alone * 1000:.1f} ms without')
+        for other in others:
+            other.null()
+        server.stop(within=5)
+
+
+def it_ends_in_time_whatever_clients_do():
+    """SIGTERM with half records, unread replies and calls under way; then the same port again."""
+    with Server() as server:
+        client = server.nfs()
+        root = server.root(client)
+        file = client.new_file(root, 'file', bytes(1 << 20))
+        half = server.tcp()
+        half.send(nfs.u32(0x80001000) + bytes(100))
+        lazy = server.tcp()
+        read = nfs.record(nfs.call_message(nfs.NFS, 3, nfs.READ, nfs.opaque(file) + nfs.u64(0)
+                                           + nfs.u32(1 << 20)))
+        lazy.send(read * 40)
+        stop = threading.Event()
+
+        def work(number):
+            try:
+                writer = server.nfs()
+                i = 0
+                while not stop.is_set():
+                    writer.create(root, f'{number}-{i}')
+                    i += 1
+            except (OSError, EOFError):
+                pass
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.5)
+        server.stop(within=5)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        server.start(server.port)
+        equal(server.nfs().getattr(file).attr.size, 1 << 20, 'size after the restart')
+
+
+def acknowledged_names_survive_a_kill():
+    """SIGKILL in the middle: every CREATE that was answered is there, as a name and as a handle."""
+    with Server() as server:
+        root = server.root()
+        made = []
+
+        def work(number):
+            try:
+                client = server.nfs()
+                for i in range(100000):
+                    result = client.create(root, f'{number}-{i}', nfs.GUARDED)
+                    if result.status == nfs.OK:
+                        made.append((f'{number}-{i}', result.fh))
+            except (OSError, EOFError):
+                pass
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        time.sleep(1)
+        server.stop(signal.SIGKILL)
+        for thread in threads:
+            thread.join()
+        check(made, 'nothing was made in a second')
+        server.start(server.port)
+        client = server.nfs()
+        for name, fh in made:
+            found = client.lookup(root, name)
+            equal((found.status, found.fh), (nfs.OK, fh), f'LOOKUP of {name}')
+
+
+def it_says_when_it_cannot_start():
+    with Server() as server:
+        for directories, why in (([server.work + '/none'], 'a directory that is not there'),
+                                 ([server.export + '(rw,nonsense)'], 'an option that is not known')):
+            other = Server(directories=directories)
+            try:
+                other.start()
+                raise AssertionError(why)
+            except nfs.Failure:
+                equal(other.process.wait(10) != 0, True, f'exit code: {why}')
+                check(other.messages().strip(), f'no message: {why}')
+            finally:
+                other.__exit__(None, None, None)
+        taken = Server()
+        try:
+            taken.start(server.port)
+            raise AssertionError('the port was taken')
+        except nfs.Failure:
+            equal(taken.process.wait(10) != 0, True, 'exit code with a port that is taken')
+        finally:
+            taken.__exit__(None, None, None)
+
+
+def one_state_directory_keeps_handles(server):
+    """The key is made once, for the owner's eyes only."""
+    for name in os.listdir(server.state):
+        mode = os.stat(os.path.join(server.state, name)).st_mode & 0o777
+        check(mode & 0o077 == 0, f'{name} has mode {mode:o}')
+    root = server.root()
+    server.restart(signal.SIGKILL)
+    equal(server.root(), root, 'the root handle after a restart')
+
+
+if __name__ == '__main__':
+    nfs.run([
+        connections_leave_nothing,
+        objects_leave_nothing,
+        out_of_descriptors_and_back,
+        many_clients_cost_little,
+        it_ends_in_time_whatever_clients_do,
+        acknowledged_names_survive_a_kill,
+        it_says_when_it_cannot_start,
+        one_state_directory_keeps_handles,
+    ])
