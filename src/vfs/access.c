@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a caller may do: asked of the kernel with faccessat2(2) under the caller's identity, so that
- * access control lists and whatever else the file system knows are obeyed. Answers are shared within
- * a batch, as attributes are (attr.c).
+ * access control lists and whatever else the file system knows are obeyed.
+ *
+ * Answers are shared within a batch, as attributes are (attr.c), and beyond it while the object's
+ * ctime says that nothing they depend on has changed (names.c has the argument).
  */
 #include "vfs/internal.h"
 
@@ -18,13 +20,21 @@ static bool same_caller(const struct object_seen *seen, const struct vfs_call *c
            memcmp(seen->fsgids, call->fsgids, call->fsgid_count * sizeof call->fsgids[0]) == 0;
 }
 
-static bool recall(const struct vfs_call *call, struct vfs_object *object, uint32_t want,
-                   uint32_t *granted)
+static bool is_current(const struct object_seen *seen, const struct vfs_call *call,
+                       const struct vfs_attr *attr)
+{
+    return (seen->access_batch == call->batch && call->batch != 0) ||
+           (seen->access_certain && seen->access_ctime.tv_sec == attr->ctime.tv_sec &&
+            seen->access_ctime.tv_nsec == attr->ctime.tv_nsec);
+}
+
+static bool recall(const struct vfs_call *call, struct vfs_object *object,
+                   const struct vfs_attr *attr, uint32_t want, uint32_t *granted)
 {
     struct object_seen *seen = &object->seen;
     bool found = false;
-    if (call->batch != 0 && !atomic_flag_test_and_set_explicit(&seen->busy, memory_order_acquire)) {
-        found = seen->access_batch == call->batch && (want & ~seen->access_asked) == 0 &&
+    if (!atomic_flag_test_and_set_explicit(&seen->busy, memory_order_acquire)) {
+        found = (want & ~seen->access_asked) == 0 && is_current(seen, call, attr) &&
                 same_caller(seen, call);
         *granted = seen->access_granted & want;
         atomic_flag_clear_explicit(&seen->busy, memory_order_release);
@@ -32,12 +42,14 @@ static bool recall(const struct vfs_call *call, struct vfs_object *object, uint3
     return found;
 }
 
-static void remember(const struct vfs_call *call, struct vfs_object *object, uint32_t want,
-                     uint32_t granted)
+static void remember(const struct vfs_call *call, struct vfs_object *object,
+                     const struct timespec *ctime, uint32_t want, uint32_t granted)
 {
     struct object_seen *seen = &object->seen;
-    if (call->batch != 0 && !atomic_flag_test_and_set_explicit(&seen->busy, memory_order_acquire)) {
+    if (!atomic_flag_test_and_set_explicit(&seen->busy, memory_order_acquire)) {
         seen->access_batch = call->batch;
+        seen->access_certain = ctime != NULL;
+        seen->access_ctime = ctime != NULL ? *ctime : (struct timespec){0};
         seen->access_asked = want;
         seen->access_granted = granted;
         seen->fsuid = call->fsuid;
@@ -60,13 +72,40 @@ static bool is_refusal(int err)
     return err == -EACCES || err == -EPERM || err == -EROFS || err == -ETXTBSY;
 }
 
-/* Which of want are granted; *refusal is why one is not. */
-static int granted_of(const struct vfs_call *call, struct vfs_object *object, uint32_t want,
-                      uint32_t *granted, int *refusal)
+/* Without the question whose answer is known: a file that has no execute bit is run by nobody, root
+ * and access control lists (whose entries are bounded by the group's bits) included. */
+static uint32_t possible(const struct vfs_attr *attr, uint32_t want)
+{
+    return attr->type == VFS_REG && (attr->mode & 0111) == 0 ? want & ~VFS_MAY_EXEC : want;
+}
+
+/* Asks for all, and if that is refused for each. *refusal is why one is not granted. */
+static int ask_each(int fd, uint32_t want, uint32_t *granted, int *refusal)
+{
+    *granted = 0;
+    int err = want == 0 ? 0 : ask(fd, want);
+    if (err == 0) {
+        *granted = want;
+        return 0;
+    }
+    if (!is_refusal(err)) {
+        return err;
+    }
+    *refusal = err;
+    for (uint32_t bit = VFS_MAY_READ; bit <= VFS_MAY_EXEC && want != bit; bit <<= 1) {
+        if ((want & bit) != 0 && ask(fd, bit) == 0) {
+            *granted |= bit;
+        }
+    }
+    return 0;
+}
+
+static int granted_of(const struct vfs_call *call, struct vfs_object *object,
+                      const struct vfs_attr *attr, uint32_t want, uint32_t *granted, int *refusal)
 {
     int fd;
     *refusal = -EACCES;
-    if (recall(call, object, want, granted)) {
+    if (recall(call, object, attr, want, granted)) {
         return 0;
     }
     int err = object_fd(object, OBJECT_PATH, &fd);
@@ -74,29 +113,20 @@ static int granted_of(const struct vfs_call *call, struct vfs_object *object, ui
         return err;
     }
     cred_take(call);
-    *granted = 0;
-    err = ask(fd, want);
+    bool settled = time_is_settled(&attr->ctime);
+    err = ask_each(fd, possible(attr, want), granted, refusal);
     if (err == 0) {
-        *granted = want;
-    } else if (!is_refusal(err)) {
-        return err;
-    } else {
-        *refusal = err;
-        for (uint32_t bit = VFS_MAY_READ; bit <= VFS_MAY_EXEC && want != bit; bit <<= 1) {
-            if ((want & bit) != 0 && ask(fd, bit) == 0) {
-                *granted |= bit;
-            }
-        }
+        remember(call, object, settled ? &attr->ctime : NULL, want, *granted);
     }
-    remember(call, object, want, *granted);
-    return 0;
+    return err;
 }
 
-int access_check(const struct vfs_call *call, struct vfs_object *object, uint32_t want)
+int access_check(const struct vfs_call *call, struct vfs_object *object,
+                 const struct vfs_attr *attr, uint32_t want)
 {
     uint32_t granted;
     int refusal;
-    int err = granted_of(call, object, want, &granted, &refusal);
+    int err = granted_of(call, object, attr, want, &granted, &refusal);
     if (err != 0) {
         return err;
     }
@@ -111,10 +141,10 @@ int access_data(const struct vfs_call *call, struct vfs_object *object,
     if (call->fsuid == attr->uid || call->fsuid == 0) {
         return 0;
     }
-    int err = access_check(call, object, want);
+    int err = access_check(call, object, attr, want);
     if (err == -EACCES && want == VFS_MAY_READ && attr->type == VFS_REG) {
         /* RFC 1813 §4.4 again: to run a program a client must read it. */
-        err = access_check(call, object, VFS_MAY_EXEC);
+        err = access_check(call, object, attr, VFS_MAY_EXEC);
     }
     return err;
 }
@@ -130,5 +160,5 @@ int vfs_access(struct vfs_call *call, struct vfs_node *node, uint32_t want, uint
     if (!call->options->rw) {
         want &= ~VFS_MAY_WRITE;
     }
-    return want == 0 ? 0 : granted_of(call, node->object, want, granted, &refusal);
+    return want == 0 ? 0 : granted_of(call, node->object, &node->attr, want, granted, &refusal);
 }

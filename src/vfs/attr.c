@@ -6,6 +6,10 @@
  * and no later call has its number. An answer read during the batch is therefore newer than the
  * moment any of its calls was sent, which is all that any server can promise: a change that was
  * finished before a call was sent is in its answer.
+ *
+ * What an object was before a change is shared more narrowly, since a client concludes from it that
+ * nobody else made a change in between. A few microseconds pass between the question and the change
+ * in any case; an answer of this batch that is hardly older is as good.
  */
 #include "vfs/internal.h"
 
@@ -20,6 +24,9 @@
 #ifndef SYS_fchmodat2
 #define SYS_fchmodat2 452
 #endif
+
+/* How old "before" may be. */
+#define BEFORE_AGE_NS_MAX 10000
 
 static enum vfs_type type_of(mode_t mode)
 {
@@ -51,6 +58,13 @@ void attr_fill(const struct vfs_export *export, const struct stat *st, struct vf
     };
 }
 
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
 static void remember(const struct vfs_call *call, struct vfs_object *object,
                      const struct vfs_attr *attr)
 {
@@ -58,22 +72,40 @@ static void remember(const struct vfs_call *call, struct vfs_object *object,
     if (call->batch != 0 && !atomic_flag_test_and_set_explicit(&seen->busy, memory_order_acquire)) {
         seen->attr = *attr;
         seen->attr_batch = call->batch;
+        seen->attr_ns = now_ns();
         atomic_flag_clear_explicit(&seen->busy, memory_order_release);
     }
 }
 
-static bool recall(const struct vfs_call *call, struct vfs_object *object, struct vfs_attr *attr)
+static bool recall(const struct vfs_call *call, struct vfs_object *object, int64_t since_ns,
+                   struct vfs_attr *attr)
 {
     struct object_seen *seen = &object->seen;
     bool found = false;
     if (call->batch != 0 && !atomic_flag_test_and_set_explicit(&seen->busy, memory_order_acquire)) {
-        found = seen->attr_batch == call->batch;
+        found = seen->attr_batch == call->batch && seen->attr_ns >= since_ns;
         if (found) {
             *attr = seen->attr;
         }
         atomic_flag_clear_explicit(&seen->busy, memory_order_release);
     }
     return found;
+}
+
+int attr_take(const struct vfs_call *call, struct vfs_object *object, const struct stat *st,
+              struct vfs_attr *attr)
+{
+    if (st->st_nlink == 0) {
+        /* Only our descriptor keeps it. */
+        object_set_stale(object);
+        return -ESTALE;
+    }
+    attr_fill(object->export, st, attr);
+    if (UNLIKELY(atomic_load_explicit(&object->type, memory_order_relaxed) == VFS_NONE)) {
+        atomic_store(&object->type, (uint8_t)attr->type);
+    }
+    remember(call, object, attr);
+    return 0;
 }
 
 int attr_fresh(const struct vfs_call *call, struct vfs_object *object, struct vfs_attr *attr)
@@ -87,22 +119,20 @@ int attr_fresh(const struct vfs_call *call, struct vfs_object *object, struct vf
     if (fstat(fd, &st) != 0) {
         return -errno;
     }
-    if (st.st_nlink == 0) {
-        /* Only our descriptor keeps it. */
-        object_set_stale(object);
-        return -ESTALE;
+    return attr_take(call, object, &st, attr);
+}
+
+int attr_recent(const struct vfs_call *call, struct vfs_object *object, struct vfs_attr *attr)
+{
+    if (call->batch != 0 && recall(call, object, now_ns() - BEFORE_AGE_NS_MAX, attr)) {
+        return 0;
     }
-    attr_fill(object->export, &st, attr);
-    if (UNLIKELY(atomic_load_explicit(&object->type, memory_order_relaxed) == VFS_NONE)) {
-        atomic_store(&object->type, (uint8_t)attr->type);
-    }
-    remember(call, object, attr);
-    return 0;
+    return attr_fresh(call, object, attr);
 }
 
 int attr_get(const struct vfs_call *call, struct vfs_object *object, struct vfs_attr *attr)
 {
-    return recall(call, object, attr) ? 0 : attr_fresh(call, object, attr);
+    return recall(call, object, INT64_MIN, attr) ? 0 : attr_fresh(call, object, attr);
 }
 
 void attr_note_lsn(struct vfs_call *call, struct vfs_object *object)

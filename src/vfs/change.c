@@ -50,7 +50,7 @@ static int read_before(struct change *change)
         if (seen_before(change, i, &first)) {
             node->before = change->nodes[first]->before;
         } else {
-            int err = attr_fresh(change->call, node->object, &node->before);
+            int err = attr_recent(change->call, node->object, &node->before);
             if (err != 0) {
                 return err;
             }

@@ -64,21 +64,21 @@ static int creation_begin(struct creation *creation, struct vfs_call *call, stru
 }
 
 /* What the system call that made the object could not do. */
-static int apply_rest(struct creation *creation, struct vfs_object *object, bool mode_is_set)
+static struct vfs_sattr rest_of(const struct creation *creation, enum vfs_type type)
 {
     struct vfs_sattr rest = *creation->sattr;
-    rest.set_mode = rest.set_mode && !mode_is_set;
-    rest.set_size = rest.set_size && rest.size > 0 && atomic_load(&object->type) == VFS_REG;
+    rest.set_mode = false;
+    rest.set_size = rest.set_size && rest.size > 0 && type == VFS_REG;
     if (creation->call->fsuid != 0) {
         /* As knfsd: whoever may not give files away does not fail for having tried. */
         rest.set_uid = false;
         rest.set_gid = false;
     }
-    return attr_apply(object, &rest);
+    return rest;
 }
 
 /* The object that was made, with fd open on it as kind, becomes the node. */
-static int made(struct creation *creation, int fd, enum object_fd_kind kind, bool mode_is_set)
+static int made(struct creation *creation, int fd, enum object_fd_kind kind, enum vfs_type type)
 {
     struct vfs_export *export = creation->dir->export;
     struct vfs_node *node = creation->node;
@@ -94,16 +94,15 @@ static int made(struct creation *creation, int fd, enum object_fd_kind kind, boo
         return err;
     }
     node->export = export;
-    err = attr_get(creation->call, node->object, &node->attr);
-    if (err == 0) {
-        err = apply_rest(creation, node->object, mode_is_set);
-    }
+    struct vfs_sattr rest = rest_of(creation, type);
+    err = attr_apply(node->object, &rest);
     if (err == 0) {
         err = attr_fresh(creation->call, node->object, &node->attr);
     }
     node->has_attr = err == 0;
     if (err == 0) {
         change_made(&creation->change, node->object);
+        names_note(creation->dir->object, creation->name, NULL, handle.bytes, handle.size);
     }
     return err;
 }
@@ -126,7 +125,7 @@ static int create_new(struct creation *creation)
     if (fd < 0) {
         return fd;
     }
-    return undo(creation, made(creation, fd, OBJECT_WRITE, true), 0);
+    return undo(creation, made(creation, fd, OBJECT_WRITE, VFS_REG), 0);
 }
 
 static void verf_times(const uint8_t verf[8], struct timespec times[2])
@@ -188,8 +187,9 @@ static int create_exclusive(struct creation *creation, const uint8_t verf[8])
 {
     struct vfs *vfs = creation->call->vfs;
     int dir_fd = creation->change.fds[0];
+    struct vfs_handle handle;
     /* Asked first: making a nameless file in vain costs more. */
-    if (faccessat(dir_fd, creation->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (handle_of(creation->dir->export, dir_fd, creation->name, 0, &handle) == 0) {
         return -EEXIST;
     }
     int fd = open_nameless(creation, verf);
@@ -201,14 +201,14 @@ static int create_exclusive(struct creation *creation, const uint8_t verf[8])
         object_close_fd(vfs, fd);
         return err;
     }
-    return undo(creation, made(creation, fd, OBJECT_WRITE, true), 0);
+    return undo(creation, made(creation, fd, OBJECT_WRITE, VFS_REG), 0);
 }
 
 /* The name exists. The node becomes what it leads to. */
 static int find_existing(struct creation *creation)
 {
     struct vfs_node *node = creation->node;
-    int err = name_object(creation->dir->export, creation->change.fds[0], creation->name,
+    int err = name_object(creation->call, creation->dir->export, creation->change.fds[0], creation->name,
                           &node->object);
     if (err != 0) {
         node->object = NULL;
@@ -273,11 +273,11 @@ int vfs_create(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes nam
 /* ---- the others ---- */
 
 /* Opens what was just made under the name, as the caller. */
-static int adopt_name(struct creation *creation, bool mode_is_set)
+static int adopt_name(struct creation *creation, enum vfs_type type)
 {
     int fd = object_open_name(creation->call->vfs, creation->change.fds[0], creation->name,
                               O_PATH | O_NOFOLLOW, 0);
-    return fd < 0 ? fd : made(creation, fd, OBJECT_PATH, mode_is_set);
+    return fd < 0 ? fd : made(creation, fd, OBJECT_PATH, type);
 }
 
 int vfs_mkdir(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes name,
@@ -292,7 +292,7 @@ int vfs_mkdir(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes name
     err = mkdirat(creation.change.fds[0], creation.name, mode) == 0 ? 0 : -errno;
     if (err == 0) {
         /* mkdir(2) leaves setuid and setgid to the directory it is in. */
-        err = undo(&creation, adopt_name(&creation, true), AT_REMOVEDIR);
+        err = undo(&creation, adopt_name(&creation, VFS_DIR), AT_REMOVEDIR);
     }
     return change_end(&creation.change, err, JOURNAL_FSYNC);
 }
@@ -317,7 +317,7 @@ int vfs_symlink(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes na
     err = symlinkat(text, creation.change.fds[0], creation.name) == 0 ? 0 : -errno;
     if (err == 0) {
         /* A symbolic link's mode is nobody's to choose. */
-        err = undo(&creation, adopt_name(&creation, true), 0);
+        err = undo(&creation, adopt_name(&creation, VFS_LNK), 0);
     }
     return change_end(&creation.change, err, JOURNAL_FSYNC);
 }
@@ -341,7 +341,7 @@ int vfs_mknod(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes name
               ? 0
               : -errno;
     if (err == 0) {
-        err = undo(&creation, adopt_name(&creation, true), 0);
+        err = undo(&creation, adopt_name(&creation, type), 0);
     }
     return change_end(&creation.change, err, JOURNAL_FSYNC);
 }

@@ -60,10 +60,20 @@ bool node_is_root(const struct vfs_node *node)
            memcmp(node->object->handle, root->bytes, root->size) == 0;
 }
 
-int name_object(struct vfs_export *export, int dir_fd, const char *name, struct vfs_object **object)
+/* Whether fd is of the inode that the handle names, as far as can be told; then st is of both. */
+static bool is_same(int fd, const struct vfs_handle *handle, struct stat *st)
+{
+    uint64_t fileid;
+    return handle_fileid(handle, &fileid) && fstat(fd, st) == 0 && st->st_ino == fileid;
+}
+
+int name_object(const struct vfs_call *call, struct vfs_export *export, int dir_fd, const char *name,
+                struct vfs_object **object)
 {
     struct vfs *vfs = export->vfs;
     struct vfs_handle handle;
+    struct vfs_attr attr;
+    struct stat st;
     int err = handle_of(export, dir_fd, name, 0, &handle);
     if (err != 0) {
         return err == -EXDEV ? -EACCES : err; /* something is mounted there */
@@ -76,6 +86,14 @@ int name_object(struct vfs_export *export, int dir_fd, const char *name, struct 
     if (fd < 0) {
         return fd;
     }
+    if (is_same(fd, &handle, &st)) {
+        err = object_adopt(export, &handle, OBJECT_PATH, fd, object);
+        if (err == 0 && attr_take(call, *object, &st, &attr) != 0) {
+            object_put(*object);
+            err = -ESTALE;
+        }
+        return err;
+    }
     /* The name may lead elsewhere by now: ask for what was opened. */
     err = handle_of(export, fd, "", AT_EMPTY_PATH, &handle);
     if (err != 0) {
@@ -85,20 +103,58 @@ int name_object(struct vfs_export *export, int dir_fd, const char *name, struct 
     return object_adopt(export, &handle, OBJECT_PATH, fd, object);
 }
 
-static int lookup(struct vfs_call *call, struct vfs_node *dir, const char *name,
-                  struct vfs_node *node)
+/* The answer that is known already. 1: ask the file system. */
+static int recall_name(struct vfs_call *call, const struct vfs_node *dir, const char *name,
+                       struct vfs_object **object)
+{
+    struct vfs_handle handle;
+    enum name_answer answer = names_find(dir->object, name, &dir->attr.ctime, &handle);
+    if (answer == NAME_UNKNOWN) {
+        return 1;
+    }
+    if (call->fsuid != 0 &&
+        access_check(call, dir->object, &dir->attr, VFS_MAY_EXEC) != 0) {
+        return 1; /* the file system says it best */
+    }
+    if (answer == NAME_ABSENT) {
+        return -ENOENT;
+    }
+    *object = object_find(call->vfs, handle.bytes, handle.size);
+    return *object != NULL ? 0 : 1;
+}
+
+static int find_name(struct vfs_call *call, const struct vfs_node *dir, const char *name,
+                     struct vfs_object **object)
 {
     int fd;
-    /* RFC 1813 §3.3.3: ".." of the export's root is for the server to say; here it is the root. */
-    if (name_is_dot_dot(name) && node_is_root(dir)) {
-        name = ".";
+    bool dots = name_is_dot(name) || name_is_dot_dot(name);
+    int err = dots ? 1 : recall_name(call, dir, name, object);
+    if (err <= 0) {
+        return err;
     }
-    int err = object_fd(dir->object, OBJECT_PATH, &fd);
+    err = object_fd(dir->object, OBJECT_PATH, &fd);
     if (err != 0) {
         return err;
     }
     cred_take(call);
-    err = name_object(dir->export, fd, name, &node->object);
+    const struct timespec *ctime = time_is_settled(&dir->attr.ctime) ? &dir->attr.ctime : NULL;
+    err = name_object(call, dir->export, fd, name, object);
+    if (err == 0 && !dots) {
+        names_note(dir->object, name, ctime, (*object)->handle, (*object)->handle_size);
+    } else if (err == -ENOENT && ctime != NULL) {
+        names_note(dir->object, name, ctime, NULL, 0);
+    }
+    return err;
+}
+
+static int lookup(struct vfs_call *call, struct vfs_node *dir, const char *name,
+                  struct vfs_node *node)
+{
+    /* RFC 1813 §3.3.3: what ".." is in the export's root is for the server to say: the root. */
+    if (name_is_dot_dot(name) && node_is_root(dir)) {
+        name = ".";
+    }
+    int err = find_name(call, dir, name, &node->object);
     if (err != 0) {
         node->object = NULL;
         return err;
@@ -272,7 +328,7 @@ int vfs_readdir(struct vfs_call *call, struct vfs_node *dir, uint64_t cookie, bo
         err = object_fd(dir->object, OBJECT_READ, &listing.fd);
     }
     if (err == 0 && call->fsuid != 0) {
-        err = access_check(call, dir->object, VFS_MAY_READ);
+        err = access_check(call, dir->object, &dir->attr, VFS_MAY_READ);
     }
     if (err == 0 && cookie > INT64_MAX) {
         err = -EINVAL; /* never one of ours */

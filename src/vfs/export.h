@@ -95,7 +95,7 @@ void export_problems_free(struct export_problems *problems);
 int export_table_add_text(struct export_table *table, const char *file, const char *text,
                           size_t text_bytes, struct export_problems *problems) MUST_USE;
 
-/* Reads a file for the above. */
+/* Reads a file for the above. Another -errno: it cannot be read, which is a fatal problem too. */
 int export_table_add_file(struct export_table *table, const char *file,
                           struct export_problems *problems) MUST_USE;
 

@@ -12,7 +12,7 @@ struct export_context {
     struct export_table *table;
     struct export_problems *problems;
     const char *file; /* NULL: the command line */
-    unsigned line;
+    unsigned line; /* 0: all of it */
     bool line_is_bad; /* an error was reported on this line: it will be left out */
     bool fatal;       /* the same, on any line */
     bool no_memory;

@@ -145,7 +145,7 @@ static bool next_word(struct reader *reader)
     skip_blanks(reader);
     reader->word_bytes = 0;
     reader->word_quoted = false;
-    reader->context.line = reader->line;
+    reader->context.line = reader->line; /* 0 on the command line */
     if (reader->next == reader->end || *reader->next == '\n') {
         return false;
     }

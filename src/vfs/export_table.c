@@ -85,11 +85,14 @@ static void report(struct export_context *context, bool fatal, const char *forma
     struct export_problem *problem = &problems->items[problems->count++];
     problem->fatal = fatal;
 
-    const char *kind = fatal ? "error" : "warning";
-    int used = context->file == NULL
-                   ? snprintf(problem->text, sizeof problem->text, "command line: %s: ", kind)
-                   : snprintf(problem->text, sizeof problem->text, "%.200s:%u: %s: ", context->file,
-                              context->line, kind);
+    int used = snprintf(problem->text, sizeof problem->text, "%.200s",
+                        context->file == NULL ? "command line" : context->file);
+    if (context->line > 0) {
+        used += snprintf(problem->text + used, sizeof problem->text - (size_t)used, ":%u",
+                         context->line);
+    }
+    used += snprintf(problem->text + used, sizeof problem->text - (size_t)used,
+                     ": %s: ", fatal ? "error" : "warning");
     if (problems->count == EXPORT_PROBLEM_COUNT_MAX) {
         (void)snprintf(problem->text + used, sizeof problem->text - (size_t)used,
                        "more than %u problems; the others are not shown", EXPORT_PROBLEM_COUNT_MAX);
@@ -345,10 +348,8 @@ int export_table_add_file(struct export_table *table, const char *file,
     } else if (err == -EFBIG) {
         export_error(&context, "larger than %u bytes: this is no exports file",
                      EXPORT_FILE_BYTES_MAX);
-        err = -EINVAL;
     } else if (err != -ENOMEM) {
         export_error(&context, "cannot read: %s", strerror(-err));
-        err = -EINVAL;
     }
     free(text);
     return err;

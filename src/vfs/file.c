@@ -15,23 +15,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#ifndef SYS_cachestat
-#define SYS_cachestat 451
-#endif
-
 /* From here on a copy into the reply costs more than naming the file. */
 #define READ_COPY_BYTES_MAX (32U * 1024)
 #define PAGE_BYTES 4096U
 #define PROBE_STEP_BYTES (256U * 1024)
-
-/* linux/mman.h since 6.5. */
-struct cache_range {
-    uint64_t offset;
-    uint64_t size;
-};
-struct cache_state {
-    uint64_t cached, dirty, writeback, evicted, recently_evicted;
-};
 
 /* Where cachestat(2) is missing or not allowed (it wants write permission): reads that would wait for
  * the disk say so. A few bytes stand for the rest. */

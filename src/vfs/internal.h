@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #define SIPHASH_KEY_BYTES 16
 
@@ -52,8 +53,11 @@ enum object_fd_kind { OBJECT_PATH, OBJECT_READ, OBJECT_WRITE, OBJECT_FD_KINDS };
 struct object_seen {
     atomic_flag busy; /* never waited for: whoever finds it set asks the file system instead */
     uint64_t attr_batch;
+    int64_t attr_ns; /* when, by CLOCK_MONOTONIC */
     struct vfs_attr attr;
-    uint64_t access_batch;
+    uint64_t access_batch;        /* good for this batch, */
+    bool access_certain;          /* and, if set, */
+    struct timespec access_ctime; /* while the object has this ctime (names.c has the argument) */
     uint32_t access_asked;
     uint32_t access_granted;
     uint32_t fsuid, fsgid, fsgid_count;
@@ -63,6 +67,7 @@ struct object_seen {
 struct vfs_object {
     struct vfs_object *bucket_next;
     struct vfs_object *older, *newer; /* in the shard's list, by age of the entry */
+    struct vfs_object *watch_next;    /* the janitor's */
     struct vfs_export *export;
     uint64_t hash; /* the handle's MAC */
     atomic_uint ref_count;
@@ -102,6 +107,8 @@ struct object_table {
     bool janitor_stopping;
 };
 
+struct name_entry;
+
 struct vfs_state {
     uint8_t key[SIPHASH_KEY_BYTES]; /* of handles; the same for ever */
     uint64_t starts;                /* how often a server started with this state */
@@ -118,8 +125,21 @@ struct vfs {
     atomic_uint_fast64_t writeverf_count;
     atomic_uint_fast64_t writeverf;
     struct object_table objects;
+    struct name_entry *names;
     pthread_mutex_t locks[LOCK_COUNT];
     pthread_mutex_t dir_locks[DIR_LOCK_COUNT];
+};
+
+/* cachestat(2), in linux/mman.h since 6.5. A size of 0 is the whole file. */
+#ifndef SYS_cachestat
+#define SYS_cachestat 451
+#endif
+struct cache_range {
+    uint64_t offset;
+    uint64_t size;
+};
+struct cache_state {
+    uint64_t cached, dirty, writeback, evicted, recently_evicted;
 };
 
 /* ---- siphash.c ---- */
@@ -220,6 +240,12 @@ void attr_fill(const struct vfs_export *export, const struct stat *st, struct vf
 /* What the file system says now; remembered for the batch. -ESTALE when deleted. */
 int attr_fresh(const struct vfs_call *call, struct vfs_object *object,
                struct vfs_attr *attr) MUST_USE;
+/* The same, or what it said in this batch a moment ago: for what an object was before a change. */
+int attr_recent(const struct vfs_call *call, struct vfs_object *object,
+                struct vfs_attr *attr) MUST_USE;
+/* Notes what fstat(2) said just now. -ESTALE when deleted. */
+int attr_take(const struct vfs_call *call, struct vfs_object *object, const struct stat *st,
+              struct vfs_attr *attr) MUST_USE;
 /* The same, or what it said earlier in this batch. */
 int attr_get(const struct vfs_call *call, struct vfs_object *object,
              struct vfs_attr *attr) MUST_USE;
@@ -235,9 +261,10 @@ int attr_apply(struct vfs_object *object, const struct vfs_sattr *sattr) MUST_US
 
 /* ---- access.c ---- */
 
-/* Whether the caller may do all of want (VFS_MAY_*), as the file system sees it. Takes the caller's
- * identity where it must ask. */
-int access_check(const struct vfs_call *call, struct vfs_object *object, uint32_t want) MUST_USE;
+/* Whether the caller may do all of want (VFS_MAY_*), as the file system sees it. attr: what was seen
+ * of the object in this call. Takes the caller's identity where it must ask. */
+int access_check(const struct vfs_call *call, struct vfs_object *object,
+                 const struct vfs_attr *attr, uint32_t want) MUST_USE;
 /* The same for a file's data, where the owner always may. */
 int access_data(const struct vfs_call *call, struct vfs_object *object,
                 const struct vfs_attr *attr, uint32_t want) MUST_USE;
@@ -250,9 +277,25 @@ int name_copy(struct vfs_bytes name, char text[NAME_SPACE]) MUST_USE;
 bool name_is_dot(const char *text);
 bool name_is_dot_dot(const char *text);
 /* The object a name leads to, for the caller whose identity is in force. */
-int name_object(struct vfs_export *export, int dir_fd, const char *name,
+int name_object(const struct vfs_call *call, struct vfs_export *export, int dir_fd, const char *name,
                 struct vfs_object **object) MUST_USE;
 bool node_is_root(const struct vfs_node *node);
+
+/* ---- names.c ---- */
+
+enum name_answer { NAME_UNKNOWN, NAME_KNOWN, NAME_ABSENT };
+/* Whether no change from now on can leave an object with this ctime. Asked before what the ctime is to
+ * stand for is read. */
+bool time_is_settled(const struct timespec *ctime);
+int names_open(struct vfs *vfs) MUST_USE;
+void names_close(struct vfs *vfs);
+/* What a name leads to in a directory that has this ctime; NULL: what it led to when last heard of. */
+enum name_answer names_find(const struct vfs_object *dir, const char *name,
+                            const struct timespec *ctime, struct vfs_handle *handle);
+/* handle_size 0: nothing has that name. ctime NULL: as a hint. */
+void names_note(const struct vfs_object *dir, const char *name, const struct timespec *ctime,
+                const uint8_t *handle, uint32_t handle_size);
+void names_forget(const struct vfs_object *dir, const char *name);
 
 /* ---- change.c ---- */
 

@@ -146,6 +146,9 @@ int vfs_open(const struct vfs_options *options, struct vfs **result, struct err 
     if (error == 0) {
         error = object_table_open(vfs, err);
     }
+    if (error == 0 && names_open(vfs) != 0) {
+        error = err_set(err, -ENOMEM, "no memory for names");
+    }
     if (error == 0) {
         error = open_journal(vfs, err);
     }
@@ -165,6 +168,7 @@ void vfs_close(struct vfs *vfs)
     /* The journal first: its items refer to objects. */
     journal_close(vfs->journal);
     object_table_close(vfs);
+    names_close(vfs);
     for (uint32_t i = 0; i < vfs->export_count; i++) {
         volume_close(&vfs->exports[i]);
     }

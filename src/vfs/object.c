@@ -4,14 +4,16 @@
  *
  * 1. An object is in the table from object_obtain until it is freed. References are counted; the
  *    table itself holds none. A reference is only made from another one or under the shard's lock.
- * 2. An object is freed, and a descriptor closed, only under the shard's lock with no reference
- *    left. So a descriptor got with object_fd is good as long as the reference is.
+ * 2. Under the shard's lock, and with no reference left, an object is taken out of the table to be
+ *    freed; with none but the janitor's it may lose a descriptor. So a descriptor got with object_fd
+ *    is good as long as the reference is.
  * 3. There are at most fd_count_max descriptors. To open one more, an idle object is evicted, cold
  *    ones first; when all are in use the caller gets -EMFILE and the client comes again.
  * 4. An object that nobody used for a few seconds is freed: a deleted file gives its space back, a
  *    program can be executed after it was written (ETXTBSY), memory is bounded by what is in use.
- * 5. A descriptor through which unstable data was written is synced before it is closed: the kernel
- *    reports a failed writeback to descriptors that were open then. A failure is a new verifier.
+ * 5. An object with unstable data keeps a descriptor until the kernel has written the data, and the
+ *    descriptor is then asked how that went: the kernel tells of a failed writeback only who had the
+ *    file open, and a failure is a new write verifier.
  * 6. Anything not yet durable is kept by the journal's reference.
  */
 #include "vfs/internal.h"
@@ -20,9 +22,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define IDLE_TICKS 3 /* of a second each */
+#define DIRTY_TICKS_MAX 60
 /* Opening is tried again this often after the whole process ran out of descriptors. */
 #define OPEN_TRIES 4
 /* So many objects of a shard are looked at before eviction goes on to the next shard. */
@@ -80,15 +84,33 @@ static void table_remove(struct object_table *table, struct object_shard *shard,
     atomic_fetch_sub(&table->object_count, 1);
 }
 
+/* ---- unstable data ---- */
+
+/* Whether pages of the file wait to be written, or are being written. Without cachestat(2): until the
+ * kernel must have done it. */
+static bool has_dirty_pages(int fd, unsigned idle_ticks)
+{
+    struct cache_range all = {0};
+    struct cache_state state;
+    if (syscall(SYS_cachestat, fd, &all, &state, 0) == 0) {
+        return state.dirty + state.writeback > 0;
+    }
+    return idle_ticks < DIRTY_TICKS_MAX;
+}
+
+/* Waits for writeback under way, and for what flags add; a failure since the descriptor was opened is
+ * a new verifier. Commits no metadata: nobody was promised anything. */
+static void check_writeback(struct vfs *vfs, int fd, unsigned flags)
+{
+    if (sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | flags) != 0 && errno != ESPIPE) {
+        vfs_lost(vfs);
+    }
+}
+
 /* ---- the end of an object; not locked, out of the table, nobody refers to it ---- */
 
 static void object_free(struct vfs *vfs, struct vfs_object *object)
 {
-    int write_fd = atomic_load(&object->fds[OBJECT_WRITE]);
-    if (atomic_load(&object->dirty) && !atomic_load(&object->stale) && write_fd >= 0 &&
-        fsync(write_fd) != 0) {
-        vfs_lost(vfs);
-    }
     for (int kind = 0; kind < OBJECT_FD_KINDS; kind++) {
         int fd = atomic_load(&object->fds[kind]);
         if (fd >= 0) {
@@ -114,6 +136,20 @@ static bool has_fd(const struct vfs_object *object)
         }
     }
     return false;
+}
+
+/* The descriptor there is, or -1. */
+static int open_fd(struct vfs_object *object, enum object_fd_kind kind)
+{
+    int fd = atomic_load_explicit(&object->fds[kind], memory_order_acquire);
+    if (fd >= 0 || kind == OBJECT_WRITE) {
+        return fd;
+    }
+    fd = atomic_load_explicit(&object->fds[OBJECT_WRITE], memory_order_acquire);
+    if (fd < 0 && kind == OBJECT_PATH) {
+        fd = atomic_load_explicit(&object->fds[OBJECT_READ], memory_order_acquire);
+    }
+    return fd;
 }
 
 /* An idle object of the shard that has a descriptor, taken out of the table. One that was used since
@@ -146,6 +182,10 @@ static bool evict(struct vfs *vfs)
         struct vfs_object *victim = take_idle(table, shard, round >= SHARD_COUNT);
         pthread_mutex_unlock(&shard->lock);
         if (victim != NULL) {
+            int fd = open_fd(victim, OBJECT_READ);
+            if (atomic_load(&victim->dirty) && !atomic_load(&victim->stale) && fd >= 0) {
+                check_writeback(vfs, fd, SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+            }
             object_free(vfs, victim);
             return true;
         }
@@ -225,20 +265,6 @@ static int install_fd(struct vfs_object *object, enum object_fd_kind kind, int f
     }
     object_close_fd(object->export->vfs, fd);
     return none;
-}
-
-/* The descriptor there is, or -1. */
-static int open_fd(struct vfs_object *object, enum object_fd_kind kind)
-{
-    int fd = atomic_load_explicit(&object->fds[kind], memory_order_acquire);
-    if (fd >= 0 || kind == OBJECT_WRITE) {
-        return fd;
-    }
-    fd = atomic_load_explicit(&object->fds[OBJECT_WRITE], memory_order_acquire);
-    if (fd < 0 && kind == OBJECT_PATH) {
-        fd = atomic_load_explicit(&object->fds[OBJECT_READ], memory_order_acquire);
-    }
-    return fd;
 }
 
 /* Opening anything but files and directories has effects: a device acts, a FIFO waits. */
@@ -448,25 +474,90 @@ void object_set_stale(struct vfs_object *object)
 
 /* ---- the janitor ---- */
 
-static void sweep_shard(struct vfs *vfs, struct object_shard *shard, unsigned tick, unsigned idle)
+/* Gives the write descriptor up for one to read with, which also hears of failures: a program that was
+ * written can be executed then. Nobody else must refer to the object. */
+static void downgrade(struct vfs *vfs, struct vfs_object *object)
 {
-    struct vfs_object *doomed = NULL;
+    struct object_shard *shard = shard_of(vfs, object->hash);
+    int write_fd = -1;
+    if (atomic_load(&object->fds[OBJECT_READ]) < 0) {
+        int fd = open_by_handle(object, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+        if (fd < 0) {
+            return;
+        }
+        install_fd(object, OBJECT_READ, fd);
+    }
+    pthread_mutex_lock(&shard->lock);
+    if (atomic_load(&object->ref_count) == 1) {
+        write_fd = atomic_exchange(&object->fds[OBJECT_WRITE], -1);
+    }
+    pthread_mutex_unlock(&shard->lock);
+    if (write_fd >= 0) {
+        check_writeback(vfs, write_fd, 0);
+        object_close_fd(vfs, write_fd);
+    }
+}
+
+/* An idle object whose data is not yet on the disk. The caller has a reference. */
+static void watch(struct vfs *vfs, struct vfs_object *object, unsigned idle_ticks)
+{
+    struct stat st;
+    int fd = open_fd(object, OBJECT_READ);
+    if (fd < 0 || fstat(fd, &st) != 0 || st.st_nlink == 0) {
+        object_set_stale(object);
+    } else if (has_dirty_pages(fd, idle_ticks)) {
+        downgrade(vfs, object);
+    } else {
+        atomic_store(&object->dirty, false);
+        check_writeback(vfs, fd, 0);
+    }
+}
+
+/* Takes idle objects out of the shard: to be freed, or with a reference to be watched. Linked by
+ * bucket_next and by watch_next. */
+static void collect(struct vfs *vfs, struct object_shard *shard, struct vfs_object **doomed,
+                    struct vfs_object **watched)
+{
+    unsigned tick = atomic_load(&vfs->objects.tick);
     pthread_mutex_lock(&shard->lock);
     for (struct vfs_object *object = shard->oldest; object != NULL;) {
         struct vfs_object *newer = object->newer;
-        bool cold = tick - atomic_load(&object->used_tick) >= idle || atomic_load(&object->stale);
-        if (cold && atomic_load_explicit(&object->ref_count, memory_order_acquire) == 0) {
+        bool stale = atomic_load(&object->stale);
+        bool cold = tick - atomic_load(&object->used_tick) >= IDLE_TICKS || stale;
+        if (!cold || atomic_load_explicit(&object->ref_count, memory_order_acquire) != 0) {
+            object = newer;
+            continue;
+        }
+        if (atomic_load(&object->dirty) && !stale) {
+            atomic_store(&object->ref_count, 1);
+            object->watch_next = *watched;
+            *watched = object;
+        } else {
             table_remove(&vfs->objects, shard, object);
-            object->bucket_next = doomed;
-            doomed = object;
+            object->bucket_next = *doomed;
+            *doomed = object;
         }
         object = newer;
     }
     pthread_mutex_unlock(&shard->lock);
+}
+
+static void sweep(struct vfs *vfs, struct object_shard *shard)
+{
+    struct vfs_object *doomed = NULL;
+    struct vfs_object *watched = NULL;
+    collect(vfs, shard, &doomed, &watched);
     while (doomed != NULL) {
         struct vfs_object *next = doomed->bucket_next;
         object_free(vfs, doomed);
         doomed = next;
+    }
+    while (watched != NULL) {
+        struct vfs_object *next = watched->watch_next;
+        unsigned tick = atomic_load(&vfs->objects.tick);
+        watch(vfs, watched, tick - atomic_load(&watched->used_tick));
+        object_put(watched);
+        watched = next;
     }
 }
 
@@ -487,9 +578,9 @@ static void *janitor_main(void *arg)
                pthread_cond_timedwait(&table->janitor_wake, &table->janitor_lock, &until) == 0) {
         }
         pthread_mutex_unlock(&table->janitor_lock);
-        unsigned tick = atomic_fetch_add(&table->tick, 1) + 1;
+        atomic_fetch_add(&table->tick, 1);
         for (unsigned i = 0; i < SHARD_COUNT; i++) {
-            sweep_shard(vfs, &table->shards[i], tick, IDLE_TICKS);
+            sweep(vfs, &table->shards[i]);
         }
         pthread_mutex_lock(&table->janitor_lock);
     }
@@ -542,6 +633,16 @@ int object_table_open(struct vfs *vfs, struct err *err)
     return 0;
 }
 
+/* Unstable data needs no look: the next start has another verifier. */
+static void free_all(struct vfs *vfs, struct object_shard *shard)
+{
+    while (shard->oldest != NULL) {
+        struct vfs_object *object = shard->oldest;
+        table_remove(&vfs->objects, shard, object);
+        object_free(vfs, object);
+    }
+}
+
 void object_table_close(struct vfs *vfs)
 {
     struct object_table *table = &vfs->objects;
@@ -557,7 +658,7 @@ void object_table_close(struct vfs *vfs)
     }
     for (unsigned i = 0; i < SHARD_COUNT; i++) {
         if (table->shards[i].buckets != NULL) {
-            sweep_shard(vfs, &table->shards[i], 0, 0);
+            free_all(vfs, &table->shards[i]);
             free(table->shards[i].buckets);
             table->shards[i].buckets = NULL;
             pthread_mutex_destroy(&table->shards[i].lock);

@@ -11,14 +11,15 @@
 #include <unistd.h>
 
 /* The cached object that a name leads to, to be looked at again when the name is gone. NULL if there
- * is none. */
-static struct vfs_object *cached_victim(struct vfs_export *export, int dir_fd, const char *name)
+ * is none. A hint that is wrong only means that the file system frees the real one a little later. */
+static struct vfs_object *cached_victim(const struct vfs_node *dir, int dir_fd, const char *name)
 {
     struct vfs_handle handle;
-    if (handle_of(export, dir_fd, name, 0, &handle) != 0) {
+    if (names_find(dir->object, name, NULL, &handle) != NAME_KNOWN &&
+        handle_of(dir->export, dir_fd, name, 0, &handle) != 0) {
         return NULL;
     }
-    return object_find(export->vfs, handle.bytes, handle.size);
+    return object_find(dir->export->vfs, handle.bytes, handle.size);
 }
 
 static void bury(const struct vfs_call *call, struct vfs_object *victim)
@@ -38,8 +39,9 @@ static int remove_name(struct vfs_call *call, struct vfs_node *dir, const char *
     if (err != 0) {
         return err;
     }
-    struct vfs_object *victim = cached_victim(dir->export, change.fds[0], name);
+    struct vfs_object *victim = cached_victim(dir, change.fds[0], name);
     err = unlinkat(change.fds[0], name, flags) == 0 ? 0 : -errno;
+    names_forget(dir->object, name);
     err = change_end(&change, err, JOURNAL_FSYNC);
     bury(call, victim);
     return err;
@@ -80,8 +82,10 @@ static int rename_names(struct vfs_call *call, struct vfs_node *const dirs[2], c
     if (err != 0) {
         return err;
     }
-    struct vfs_object *victim = cached_victim(dirs[1]->export, change.fds[1], to);
+    struct vfs_object *victim = cached_victim(dirs[1], change.fds[1], to);
     err = renameat(change.fds[0], from, change.fds[1], to) == 0 ? 0 : -errno;
+    names_forget(dirs[0]->object, from);
+    names_forget(dirs[1]->object, to);
     err = change_end(&change, err, JOURNAL_FSYNC);
     bury(call, victim);
     return err;

@@ -258,6 +258,80 @@ static void lookups_are_judged_by_the_callers_rights(void **state)
     vfs_put(&dir);
 }
 
+/* 0 and the fileid, or -errno. */
+static int look(struct place *place, uint32_t uid, const struct vfs_handle *dir_handle,
+                const char *name, uint64_t *fileid)
+{
+    struct vfs_call call = place_call(place, uid, uid);
+    struct vfs_node dir = {0}, node = {0};
+    int err = place_get(&call, dir_handle, &dir);
+    if (err == 0) {
+        err = vfs_lookup(&call, &dir, PLACE_NAME(name), &node);
+        *fileid = node.attr.fileid;
+    }
+    vfs_put(&node);
+    vfs_put(&dir);
+    return err;
+}
+
+/* Whatever is remembered of names (names.c): local processes' changes show in the next lookup. */
+static void local_changes_of_names_are_seen_at_once(void **state)
+{
+    struct place *place = *state;
+    struct vfs_handle root = place_handle(place, "");
+    uint64_t a, b, seen = 0;
+    struct stat st;
+    place_write_local(place, "a", "x", 0644, 0, 0);
+    place_write_local(place, "b", "x", 0644, 0, 0);
+    assert_int_equal(stat(place_local(place, "a"), &st), 0);
+    a = st.st_ino;
+    assert_int_equal(stat(place_local(place, "b"), &st), 0);
+    b = st.st_ino;
+    for (int round = 0; round < 60; round++) {
+        if (round % 3 == 0) {
+            usleep(round < 30 ? 1000 : 70000); /* past the tick, or not */
+        }
+        for (int repeat = 0; repeat < 3; repeat++) {
+            assert_int_equal(look(place, 0, &root, "a", &seen), 0);
+            assert_int_equal(seen, a);
+            assert_int_equal(look(place, 1000, &root, "b", &seen), 0);
+            assert_int_equal(seen, b);
+            assert_int_equal(look(place, 1000, &root, "c", &seen), -ENOENT);
+        }
+        assert_int_equal(rename(place_local(place, "a"), place_local(place, "c")), 0);
+        assert_int_equal(look(place, 1000, &root, "a", &seen), -ENOENT);
+        assert_int_equal(look(place, 0, &root, "c", &seen), 0);
+        assert_int_equal(seen, a);
+        assert_int_equal(rename(place_local(place, "b"), place_local(place, "a")), 0);
+        assert_int_equal(rename(place_local(place, "c"), place_local(place, "b")), 0);
+        uint64_t swap = a;
+        a = b;
+        b = swap;
+    }
+}
+
+static void local_changes_of_rights_are_seen_at_once(void **state)
+{
+    struct place *place = *state;
+    assert_int_equal(mkdir(place_local(place, "d"), 0755), 0);
+    place_write_local(place, "d/f", "x", 0644, 0, 0);
+    struct vfs_handle dir = place_handle(place, "d");
+    uint64_t fileid;
+    for (int round = 0; round < 40; round++) {
+        if (round % 2 == 0) {
+            usleep(round < 20 ? 1000 : 70000);
+        }
+        assert_int_equal(look(place, 1000, &dir, "f", &fileid), 0);
+        assert_int_equal(look(place, 1000, &dir, "f", &fileid), 0);
+        assert_int_equal(look(place, 1000, &dir, "g", &fileid), -ENOENT);
+        assert_int_equal(chmod(place_local(place, "d"), 0700), 0);
+        assert_int_equal(look(place, 1000, &dir, "f", &fileid), -EACCES);
+        assert_int_equal(look(place, 1000, &dir, "g", &fileid), -EACCES);
+        assert_int_equal(look(place, 0, &dir, "f", &fileid), 0);
+        assert_int_equal(chmod(place_local(place, "d"), 0755), 0);
+    }
+}
+
 static void mnt_paths(void **state)
 {
     struct place *place = *state;
@@ -298,6 +372,8 @@ int main(void)
         TEST(an_end_cookie_stays_at_the_end),
         TEST(nothing_above_the_root_is_seen),
         TEST(lookups_are_judged_by_the_callers_rights),
+        TEST(local_changes_of_names_are_seen_at_once),
+        TEST(local_changes_of_rights_are_seen_at_once),
         TEST(mnt_paths),
     };
     return place_possible() ? cmocka_run_group_tests(tests, NULL, NULL) : 77;

@@ -72,7 +72,9 @@ static void handle_of_any_other_length_is_refused(void **state)
     for (uint32_t size = 0; size <= VFS_HANDLE_BYTES_MAX; size++) {
         struct vfs_handle bad = {.size = size};
         memcpy(bad.bytes, good.bytes, size < good.size ? size : good.size);
-        assert_int_equal(getattr(place, &bad, &attr), size == good.size ? 0 : -EBADF);
+        /* RFC 1094 §2.3.3: 32 bytes, padded with zeros, come from NFSv2 and MOUNT version 1. */
+        bool good_size = size == good.size || (size == 32 && good.size < 32);
+        assert_int_equal(getattr(place, &bad, &attr), good_size ? 0 : -EBADF);
     }
 }
 

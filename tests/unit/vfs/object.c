@@ -4,9 +4,7 @@
 
 #include "vfs/internal.h"
 
-#include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 static int setup_few(void **state)
 {
@@ -107,22 +105,6 @@ static void a_full_process_makes_room(void **state)
     }
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
     place->fd_count_max = 0;
-}
-
-/* 4 */
-static void idle_objects_are_forgotten(void **state)
-{
-    struct place *place = *state;
-    struct vfs_stats stats;
-    assert_int_equal(place_create(place, 0, "", "f", 0755), 0);
-    vfs_stats(place->vfs, &stats);
-    assert_true(stats.fds > 0 && stats.objects > 0);
-    for (int i = 0; i < 80 && stats.objects > 0; i++) {
-        usleep(100000);
-        vfs_stats(place->vfs, &stats);
-    }
-    assert_int_equal(stats.fds, 0);
-    assert_int_equal(stats.objects, 0);
 }
 
 /* A removed file gives its space back at once, though it was open. */
@@ -237,7 +219,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(threads_make_and_break_the_same_files, setup_some,
                                         place_teardown),
         TEST(two_exports_of_one_file_share_its_lock),
-        TEST(idle_objects_are_forgotten),
     };
     return place_possible() ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
 }

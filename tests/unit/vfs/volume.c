@@ -7,6 +7,7 @@
 
 #include "vfs/internal.h"
 
+#include <linux/capability.h>
 #include <linux/quota.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -256,6 +257,37 @@ static void what_is_mounted_below_is_not_reached(void **state)
     assert_int_equal(umount2(place_local(place, "below"), MNT_DETACH), 0);
 }
 
+static void set_mount_capability(bool on)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+    cred_take_root();
+    assert_int_equal(syscall(SYS_capget, &head, data), 0);
+    uint32_t mask = CAP_TO_MASK(CAP_SYS_ADMIN);
+    uint32_t *word = &data[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective;
+    *word = on ? *word | mask : *word & ~mask;
+    assert_int_equal(syscall(SYS_capset, &head, data), 0);
+}
+
+/* Where the kernel does not let us clone a mount, names that lead to another one are refused. */
+static void without_a_clone_what_is_mounted_below_is_not_reached_either(void **state)
+{
+    struct place *place = *state;
+    assert_int_equal(mkdir(place_local(place, "below"), 0755), 0);
+    place_write_local(place, "file", "x", 0644, 0, 0);
+    assert_int_equal(mount("none", place_local(place, "below"), "tmpfs", 0, NULL), 0);
+    set_mount_capability(false);
+    place_reopen(place);
+    set_mount_capability(true);
+    struct vfs_node node = place_node(place, "file"), root = place_node(place, "");
+    struct vfs_call call = place_root_call(place);
+    vfs_put(&node);
+    assert_int_equal(vfs_lookup(&call, &root, PLACE_NAME("below"), &node), -EACCES);
+    assert_null(node.object);
+    vfs_put(&root);
+    assert_int_equal(umount2(place_local(place, "below"), MNT_DETACH), 0);
+}
+
 static void refused(const char *path, const char *fragment)
 {
     char line[300], state[128];
@@ -340,6 +372,7 @@ int main(void)
         cmocka_unit_test(a_full_file_system_says_so_and_recovers),
         cmocka_unit_test(quotas_hold),
         TEST(what_is_mounted_below_is_not_reached),
+        TEST(without_a_clone_what_is_mounted_below_is_not_reached_either),
         cmocka_unit_test(what_cannot_be_exported_is_named),
         TEST(two_exports_that_look_the_same_are_refused),
         TEST(fsid_is_what_was_given),
