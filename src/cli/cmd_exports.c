@@ -6,14 +6,12 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define FILE_DEFAULT "/etc/exports"
 #define PLACE_BYTES_MAX (PATH_MAX + 16)
@@ -23,11 +21,11 @@ static const char help[] =
     "       holdfast exports list [FILE]\n"
     "       holdfast exports explain HOST PATH [FILE]\n"
     "\n"
-    "  check      what is wrong with an exports(5) file, or may not mean what it says;\n"
-    "             exit status 1 if there is anything\n"
-    "  list       every export, its clients, and the options each gets\n"
-    "  explain    what a host (address or name) gets at a path, and which line says so;\n"
-    "             exit status 1 if that is nothing\n"
+    "  check    what is wrong with an exports(5) file, or may not mean what it says;\n"
+    "           exit status 1 if there is anything\n"
+    "  list     every export, its clients, and the options each gets\n"
+    "  explain  what a host (address or name) gets at a path, and by which line;\n"
+    "           exit status 1 if that is nothing\n"
     "\n"
     "FILE is " FILE_DEFAULT " if it is not given.\n"
     "more: man 5 holdfast-exports\n";
@@ -47,12 +45,6 @@ static void unload(struct loaded *loaded)
 static int load(const char *file, struct loaded *loaded)
 {
     *loaded = (struct loaded){.table = export_table_new()};
-    int fd = open(file, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        fprintf(stderr, "holdfast exports: cannot read %s: %s\n", file, strerror(errno));
-        return COMMAND_CANNOT;
-    }
-    close(fd);
     int error = loaded->table == NULL
                     ? -ENOMEM
                     : export_table_add_file(loaded->table, file, &loaded->problems);
@@ -64,13 +56,33 @@ static int load(const char *file, struct loaded *loaded)
         fputs("holdfast exports: no memory\n", stderr);
         return COMMAND_CANNOT;
     }
+    if (error != 0 && error != -EINVAL) {
+        fprintf(stderr, "holdfast exports: cannot read %s: %s\n", file, strerror(-error));
+        return COMMAND_CANNOT;
+    }
     return error == 0 ? COMMAND_DONE : COMMAND_FINDING;
 }
 
-static void print_problems(FILE *file, const struct export_problems *problems)
+static uint32_t count_errors(const struct export_problems *problems)
 {
+    uint32_t count = 0;
+
     for (uint32_t i = 0; i < problems->count; i++) {
-        fprintf(file, "%s\n", problems->items[i].text);
+        count += problems->items[i].fatal ? 1 : 0;
+    }
+    return count;
+}
+
+/* list and explain show what is in force; what is wrong with the file is for check. */
+static void mention_problems(const char *file, const struct export_problems *problems)
+{
+    uint32_t error_count = count_errors(problems);
+
+    if (problems->count > 0) {
+        fprintf(stderr,
+                "holdfast exports: %s: errors: %u, warnings: %u; `holdfast exports check %s` "
+                "shows them\n",
+                file, error_count, problems->count - error_count, file);
     }
 }
 
@@ -107,14 +119,13 @@ static uint32_t check_directories(const struct export_table *table)
 static int check(const char *file)
 {
     struct loaded loaded;
-    uint32_t error_count = 0;
 
     int status = load(file, &loaded);
     if (status != COMMAND_CANNOT) {
-        print_problems(stdout, &loaded.problems);
         for (uint32_t i = 0; i < loaded.problems.count; i++) {
-            error_count += loaded.problems.items[i].fatal ? 1 : 0;
+            printf("%s\n", loaded.problems.items[i].text);
         }
+        uint32_t error_count = count_errors(&loaded.problems);
         uint32_t warning_count = loaded.problems.count - error_count;
         error_count += check_directories(loaded.table);
         printf("%s: exports: %u, errors: %u, warnings: %u\n", file, loaded.table->entry_count,
@@ -130,7 +141,9 @@ static int list(const char *file)
     struct loaded loaded;
 
     int status = load(file, &loaded);
-    print_problems(stderr, &loaded.problems);
+    if (status != COMMAND_CANNOT) {
+        mention_problems(file, &loaded.problems);
+    }
     for (uint32_t i = 0; status != COMMAND_CANNOT && i < loaded.table->entry_count; i++) {
         const struct export_entry *entry = &loaded.table->entries[i];
         printf("%s\n", entry->path);
@@ -249,8 +262,8 @@ static int explain(const char *host, const char *path, const char *file)
     strcpy(tidy, path);
     export_path_tidy(tidy);
     int status = load(file, &loaded);
-    print_problems(stderr, &loaded.problems);
     if (status != COMMAND_CANNOT) {
+        mention_problems(file, &loaded.problems);
         status = explain_host(loaded.table, host, tidy);
     }
     unload(&loaded);

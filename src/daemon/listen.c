@@ -157,28 +157,6 @@ int listen_try(const struct listen_addresses *addresses, uint16_t port, int type
     return error;
 }
 
-/* A port that is free at all addresses for TCP and UDP. */
-static int free_port(const struct listen_addresses *addresses, uint16_t *port, struct err *err)
-{
-    int error = -EADDRINUSE;
-
-    for (int i = 0; i < FREE_PORT_TRIES && error == -EADDRINUSE; i++) {
-        *port = 0;
-        error = try_one(addresses->items[0], port, SOCK_STREAM);
-        if (error == 0) {
-            error = listen_try(addresses, *port, SOCK_STREAM);
-        }
-        if (error == 0) {
-            error = listen_try(addresses, *port, SOCK_DGRAM);
-        }
-    }
-    if (error != 0) {
-        return err_set(err, error, "cannot find a port that is free for TCP and UDP: %s",
-                       strerror(-error));
-    }
-    return 0;
-}
-
 static int explain(int error, const struct sockaddr_storage *address, uint16_t port,
                    const char *protocol, struct err *err)
 {
@@ -192,11 +170,10 @@ static int explain(int error, const struct sockaddr_storage *address, uint16_t p
                        "shows which); stop it, or choose with --port",
                        where, protocol, port);
     case -EACCES:
-        return err_set(
-            err, error,
-            "cannot listen on %s (%s): ports below 1024 are for root; choose a higher one "
-            "with --port",
-            where, protocol);
+        return err_set(err, error,
+                       "cannot listen on %s (%s): ports below 1024 are for root; choose a higher "
+                       "one with --port",
+                       where, protocol);
     case -EADDRNOTAVAIL:
         return err_set(err, error,
                        "cannot listen on %s (%s): --bind names no address of this machine", where,
@@ -205,6 +182,29 @@ static int explain(int error, const struct sockaddr_storage *address, uint16_t p
         return err_set(err, error, "cannot listen on %s (%s): %s", where, protocol,
                        strerror(-error));
     }
+}
+
+/* A port that is free at all addresses for TCP and UDP. */
+static int free_port(const struct listen_addresses *addresses, uint16_t *port, struct err *err)
+{
+    int error = -EADDRINUSE;
+
+    for (int i = 0; i < FREE_PORT_TRIES && error == -EADDRINUSE; i++) {
+        *port = 0;
+        error = try_one(addresses->items[0], port, SOCK_STREAM);
+        if (error != 0) {
+            return explain(error, &addresses->items[0], 0, "tcp", err);
+        }
+        error = listen_try(addresses, *port, SOCK_STREAM);
+        if (error == 0) {
+            error = listen_try(addresses, *port, SOCK_DGRAM);
+        }
+    }
+    if (error == -EADDRINUSE) {
+        return err_set(err, error, "no port is free for TCP and UDP at all addresses, in %d tries",
+                       FREE_PORT_TRIES);
+    }
+    return 0; /* whatever else is wrong will be found, and said, by listening */
 }
 
 int listen_begin(struct rpc_server *server, const struct listen_addresses *addresses,

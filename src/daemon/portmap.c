@@ -142,10 +142,7 @@ static int register_entry(struct portmap *portmap, const struct rpcbind_entry *e
 
     int error = rpcbind_set(&portmap->rpcbind, entry, &port);
     if (error == -EAFNOSUPPORT) {
-        log_info("portmap: port 111 is asked over version 2, which has no IPv6: program %u is not "
-                 "known there for IPv6",
-                 entry->prog);
-        return 0;
+        return 0; /* said once, by portmap_announce */
     }
     if (error == -EEXIST) {
         return err_set(
@@ -204,7 +201,8 @@ int portmap_announce(struct portmap *portmap, enum config_portmap wanted,
                  portmap->has_local ? " and " RPCBIND_SOCKET : "");
     } else if (portmap->how == PORTMAP_REGISTERED) {
         log_info("portmap: registered with the one that runs here, %s",
-                 portmap->rpcbind.is_local ? "at " RPCBIND_SOCKET : "at 127.0.0.1:111");
+                 portmap->rpcbind.is_local ? "at " RPCBIND_SOCKET
+                                           : "at 127.0.0.1:111, over version 2: IPv4 only");
     }
     return 0;
 }

@@ -231,8 +231,9 @@ static int reconnect(struct rpcbind *rpcbind)
 }
 
 /* Calls a procedure with an entry as its argument; the results are in *reply, within buffer. */
-static int call(struct rpcbind *rpcbind, uint32_t proc, const struct rpcbind_entry *entry,
-                uint8_t buffer[MESSAGE_BYTES_MAX], struct xdr *reply)
+static int call(struct rpcbind *rpcbind, uint32_t vers, uint32_t proc,
+                const struct rpcbind_entry *entry, uint8_t buffer[MESSAGE_BYTES_MAX],
+                struct xdr *reply)
 {
     uint8_t bytes[MESSAGE_BYTES_MAX];
     struct xdr call = xdr_writer(bytes, sizeof bytes);
@@ -242,20 +243,12 @@ static int call(struct rpcbind *rpcbind, uint32_t proc, const struct rpcbind_ent
 
     uaddr_format(&uaddr, entry->family, uaddr_text);
     (void)xdr_put_u32(&call, 0); /* the record mark, below */
-    const uint32_t head[] = {++rpcbind->xid,
-                             CALL,
-                             RPC_VERSION,
-                             PMAP_PROG,
-                             rpcbind->is_local ? (uint32_t)RPCBVERS4 : (uint32_t)PMAP_VERS,
-                             proc,
-                             AUTH_NONE,
-                             0,
-                             AUTH_NONE,
-                             0};
+    const uint32_t head[] = {++rpcbind->xid, CALL,      RPC_VERSION, PMAP_PROG, vers,
+                             proc,           AUTH_NONE, 0,           AUTH_NONE, 0};
     for (size_t i = 0; i < COUNT_OF(head); i++) {
         (void)xdr_put_u32(&call, head[i]);
     }
-    if (rpcbind->is_local) {
+    if (vers == RPCBVERS4) {
         const struct rpcb rpcb = {
             .r_prog = entry->prog,
             .r_vers = entry->vers,
@@ -284,23 +277,15 @@ static int call(struct rpcbind *rpcbind, uint32_t proc, const struct rpcbind_ent
     return error;
 }
 
-/* Which port it has for that program; 0 if it does not say. */
+/* Which port it has for that program; 0 if it does not say. Version 2 also over the local socket:
+ * the later ones answer for the transport that the question came over (RFC 1833 §2.2.1). */
 static uint16_t get_port(struct rpcbind *rpcbind, const struct rpcbind_entry *entry)
 {
     uint8_t buffer[MESSAGE_BYTES_MAX];
     struct xdr reply;
-    struct xdr_bytes text;
-    struct uaddr uaddr = {.port = 0};
     uint32_t port = 0;
 
-    if (rpcbind->is_local) {
-        if (call(rpcbind, RPCBPROC_GETADDR, entry, buffer, &reply) == 0 &&
-            xdr_get_bytes(&reply, &text, RPCB_STRING_MAX)) {
-            (void)uaddr_parse(text, entry->family, &uaddr);
-        }
-        return uaddr.port;
-    }
-    if (call(rpcbind, PMAPPROC_GETPORT, entry, buffer, &reply) == 0) {
+    if (call(rpcbind, PMAP_VERS, PMAPPROC_GETPORT, entry, buffer, &reply) == 0) {
         (void)xdr_get_u32(&reply, &port);
     }
     return port <= UINT16_MAX ? (uint16_t)port : 0;
@@ -316,7 +301,8 @@ static int change(struct rpcbind *rpcbind, uint32_t proc, const struct rpcbind_e
     if (!rpcbind->is_local && entry->family != AF_INET) {
         return -EAFNOSUPPORT;
     }
-    int error = call(rpcbind, proc, entry, buffer, &reply);
+    uint32_t vers = rpcbind->is_local ? RPCBVERS4 : PMAP_VERS;
+    int error = call(rpcbind, vers, proc, entry, buffer, &reply);
     if (error == 0 && !xdr_get_bool(&reply, &done)) {
         error = -EBADMSG;
     }

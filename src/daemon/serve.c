@@ -86,7 +86,8 @@ static void log_problems(const struct export_problems *problems)
     }
 }
 
-static int add_exports(struct serve *serve, struct export_problems *problems, bool *file_is_bad)
+/* *lines_are_bad: the exports file could be read, and has lines with errors. */
+static int add_exports(struct serve *serve, struct export_problems *problems, bool *lines_are_bad)
 {
     const struct config *config = serve->config;
     int error = 0;
@@ -97,8 +98,8 @@ static int add_exports(struct serve *serve, struct export_problems *problems, bo
     }
     if (error == 0 && config->exports_file != NULL) {
         error = export_table_add_file(serve->table, config->exports_file, problems);
-        *file_is_bad = error == -EINVAL;
-        error = *file_is_bad && config->skip_bad_lines ? 0 : error;
+        *lines_are_bad = error == -EINVAL;
+        error = *lines_are_bad && config->skip_bad_lines ? 0 : error;
     }
     return error != 0 ? error : export_table_resolve(serve->table, problems);
 }
@@ -106,24 +107,24 @@ static int add_exports(struct serve *serve, struct export_problems *problems, bo
 static int make_table(struct serve *serve, struct err *err)
 {
     struct export_problems problems = {0};
-    bool file_is_bad = false;
+    bool lines_are_bad = false;
     int error = -ENOMEM;
 
     serve->table = export_table_new();
     if (serve->table != NULL) {
-        error = add_exports(serve, &problems, &file_is_bad);
+        error = add_exports(serve, &problems, &lines_are_bad);
     }
     log_problems(&problems);
     export_problems_free(&problems);
     if (error == -ENOMEM) {
         return err_set(err, error, "no memory for the exports");
     }
-    if (error != 0 && file_is_bad) {
+    if (error != 0 && lines_are_bad) {
         return err_set(err, error, "%s has errors, see above; --skip-bad-lines serves the others",
                        serve->config->exports_file);
     }
     if (error != 0) {
-        return err_set(err, error, "the directories to serve are not right, see above");
+        return err_set(err, error, "what to serve is not clear, see above");
     }
     if (serve->table->entry_count == 0) {
         return err_set(err, -EINVAL, "nothing to serve: no export in %s",
