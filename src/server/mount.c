@@ -11,7 +11,10 @@
 #include "server/call.h"
 #include "server/status.h"
 
+#include "base/log.h"
+
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <limits.h>
 #include <stdlib.h>
 
@@ -95,7 +98,26 @@ static void mount_null(struct rpc_call *call, const struct rpc_void *args, struc
 }
 RPC_THUNK(mount_null, rpc_void, rpc_void)
 
-/* The handle of a path; who may have it is vfs's to say. A path with a NUL inside names nothing. */
+/* A path is any bytes; a message is one line. */
+static void log_mnt(const char *client, struct xdr_bytes path, int err)
+{
+    static struct log_limit limit;
+    char text[257];
+    size_t size = path.size < sizeof text ? path.size : sizeof text - 1;
+
+    for (size_t i = 0; i < size; i++) {
+        text[i] = isprint(path.data[i]) ? (char)path.data[i] : '?';
+    }
+    text[size] = '\0';
+    if (err == 0) {
+        log_info("%s mounts %s", client, text);
+    } else {
+        log_write_limited(&limit, LOG_NOTICE, "%s may not mount %s: %s", client, text,
+                          strerror(-err));
+    }
+}
+
+/* The handle of a path; who may have it is vfs's to say. */
 static int mount_handle(struct rpc_call *call, const struct dirpath *args,
                         struct vfs_handle *handle)
 {
@@ -104,13 +126,14 @@ static int mount_handle(struct rpc_call *call, const struct dirpath *args,
     struct vfs_node node = {0};
     char client[INET6_ADDRSTRLEN];
 
+    client_text(call->peer, client);
     call_begin(call, service->vfs, &caller);
     int err = vfs_root(&caller, call_bytes(args->path), &node);
     if (err == 0) {
         vfs_node_handle(&node, handle);
-        client_text(call->peer, client);
         list_add(service, client, args->path);
     }
+    log_mnt(client, args->path, err);
     call->lsn = caller.lsn;
     vfs_put(&node);
     return err;

@@ -25,6 +25,7 @@
 #define READ_COPY_BYTES_MAX (16U * 1024)    /* more is sent from where vfs has it */
 #define LISTING_BYTES_MAX (128U * 1024)     /* of one READDIR or READDIRPLUS reply */
 #define LISTING_BYTES_PREF (64U * 1024)
+#define ENTRYPLUS_EXPANSION 5U /* with attributes and handle an entry is so much larger */
 #define LINK_TEXT_BYTES_MAX 4096U /* PATH_MAX: no longer target exists */
 
 /* Encoded sizes, RFC 1813 §2.5 and §2.6. */
@@ -768,8 +769,9 @@ static void nfs3_readdirplus(struct rpc_call *call, const struct READDIRPLUS3arg
     int err = vfs_get(&caller, call_bytes(args->dir.data), &dir);
     if (err == 0 && listing_begin(&listing, call, args->maxcount)) {
         listing.dircount_left = args->dircount;
-        err = vfs_readdir(&caller, &dir, args->cookie, true, (uint32_t)xdr_left(&listing.list),
-                          take_entryplus, &listing, &eof);
+        uint32_t bytes_hint = (uint32_t)xdr_left(&listing.list) / ENTRYPLUS_EXPANSION;
+        err = vfs_readdir(&caller, &dir, args->cookie, true, bytes_hint, take_entryplus, &listing,
+                          &eof);
     }
     res->status = listing_status(err, args->cookie, &listing, eof);
     if (res->status == NFS3_OK) {

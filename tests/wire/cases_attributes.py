@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes (RFC 1813 §2.5, §3.3.1, §3.3.2, §3.3.4): times, guards, owners, rights, and the truth of
-before and after."""
+"""Attributes (RFC 1813 §2.5, §3.3.1, §3.3.2, §3.3.4): times, guards, owners, rights, and the
+truth of before and after."""
 import os
 import subprocess
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The server as a process: nothing leaks, nothing runs out for good, many clients cost little, and it
-ends and comes back cleanly."""
+"""The server as a process: nothing leaks, nothing runs out for good, many clients cost little,
+and it ends and comes back cleanly."""
 import os
 import signal
 import socket
@@ -44,7 +44,8 @@ def connections_leave_nothing(server):
                lambda: f'{server.fd_count()} descriptors, {fds} before')
     check(server.rss_kb() - memory < 4000, f'memory grew from {memory} to {server.rss_kb()} kB')
     first, last = sorted(times[:300])[150], sorted(times[-300:])[150]
-    check(last < 4 * first + 0.005, f'a turn took {first * 1000:.2f} ms, in the end {last * 1000:.2f}')
+    check(last < 4 * first + 0.005,
+          f'a turn took {first * 1000:.2f} ms, in the end {last * 1000:.2f}')
 
 
 def objects_leave_nothing(server, client, fh):
@@ -227,7 +228,7 @@ def acknowledged_names_survive_a_kill():
 def it_says_when_it_cannot_start():
     with Server() as server:
         for directories, why in (([server.work + '/none'], 'a directory that is not there'),
-                                 ([server.export + '(rw,nonsense)'], 'an option that is not known')):
+                                 ([server.export + '(rw,nonsense)'], 'an unknown option')):
             other = Server(directories=directories)
             try:
                 other.start()

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""READ, WRITE and COMMIT (RFC 1813 §3.3.6, §3.3.7, §3.3.21): what is stored is what was carried, what
-is returned is what is there, and verifiers say what they must."""
+"""READ, WRITE and COMMIT (RFC 1813 §3.3.6, §3.3.7, §3.3.21): what is stored is what was carried,
+what is returned is what is there, and verifiers say what they must."""
 import os
 import random
 import threading
@@ -38,7 +38,7 @@ def nothing_is_a_success(server, client, fh):
     for stable in (UNSTABLE, FILE_SYNC):
         done = client.write(file, 3, b'', stable)
         equal((done.status, done.count), (nfs.OK, 0), 'WRITE of nothing')
-        equal(client.write(file, 1000, b'', stable).status, nfs.OK, 'WRITE of nothing behind the end')
+        equal(client.write(file, 1000, b'', stable).status, nfs.OK, 'WRITE of nothing past the end')
     equal(client.getattr(file).attr.size, 5, 'size')
     before = server.cpu_seconds()
     time.sleep(0.5)
@@ -230,7 +230,8 @@ def many_writers_of_one_file(server, client, fh):
             writer = server.nfs()
             for i in range(50):
                 at = (i * 8 + number) * 1000
-                equal(writer.write(file, at, bytes([65 + number]) * 1000, i % 3).count, 1000, 'count')
+                done = writer.write(file, at, bytes([65 + number]) * 1000, i % 3)
+                equal(done.count, 1000, 'count')
             equal(writer.commit(file).status, nfs.OK, 'COMMIT')
         except Exception as error:  # reported by the main thread
             failures.append(error)

@@ -74,7 +74,7 @@ def removing_while_reading_ends(server, client, fh):
 
 
 def a_changed_directory_is_no_bad_cookie(server, client, fh):
-    """P25: creating and removing between pages; every name that was there all the time comes once."""
+    """P25: creating and removing between pages; every name that stays comes once."""
     right = fill(server, 'a_changed_directory_is_no_bad_cookie', 300)
     rng = random.Random(5)
     for plus in (False, True):

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""MOUNT (RFC 1813 appendix I) and what an export allows: who may mount, and that every later call is
-judged again."""
+"""MOUNT (RFC 1813 appendix I) and what an export allows: who may mount, and that every later
+call is judged again."""
 import os
 
 import nfs
@@ -193,12 +193,14 @@ def root_is_squashed_unless_told_otherwise():
         root = server.root(client)
         made = client.create(root, 'file')
         equal((made.attr.uid, made.attr.gid), (65534, 65534), 'owner of what root made')
-        equal(client.read(client.lookup(root, 'secret').fh, 0, 10).status, nfs.ACCES, 'READ by root')
+        secret = client.lookup(root, 'secret').fh
+        equal(client.read(secret, 0, 10).status, nfs.ACCES, 'READ by root')
         user = Nfs(client.transport, auth_sys(1000, 1001))
         equal(user.create(root, 'mine').attr.uid, 1000, 'owner of what a user made')
         group = Nfs(client.transport, auth_sys(1000, 0, [0, 5]))
         equal(group.create(root, 'ours').attr.gid, 65534, 'group 0 of a user')
-        equal(Nfs(client.transport, nfs.AUTH_NONE).create(root, 'none').attr.uid, 65534, 'AUTH_NONE')
+        nobody = Nfs(client.transport, nfs.AUTH_NONE)
+        equal(nobody.create(root, 'none').attr.uid, 65534, 'AUTH_NONE')
 
 
 def everybody_is_squashed_when_told():
@@ -211,7 +213,7 @@ def everybody_is_squashed_when_told():
 
 
 def handles_stay_in_their_export():
-    """Two exports: a handle of one is judged by that one's rules, and moves nothing into the other."""
+    """Two exports: a handle is judged by the rules of its own, and moves nothing over."""
     server = Server(directories=['@work/export(rw,no_root_squash,insecure)',
                                  '@work/state/two(ro,no_root_squash,insecure)'])
     os.makedirs(server.state + '/two')

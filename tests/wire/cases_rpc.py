@@ -256,7 +256,8 @@ def another_call_under_the_same_xid_is_another_call(server, client, fh):
 def another_client_under_the_same_xid_is_another_call(server, client, fh):
     args = opaque(fh) + opaque('file') + u32(nfs.GUARDED) + nfs.sattr()
     call = call_message(nfs.NFS, 3, nfs.CREATE, args, xid=4712)
-    with server.udp(source=('127.0.0.2', 0)) as first, server.udp(source=('127.0.0.3', 0)) as second:
+    with (server.udp(source=('127.0.0.2', 0)) as first,
+          server.udp(source=('127.0.0.3', 0)) as second):
         equal(Reply(first.exchange(call)).body.u32(), nfs.OK, 'the first client')
         equal(Reply(second.exchange(call)).body.u32(), nfs.EXIST, 'the second client')
 
@@ -352,8 +353,8 @@ def a_client_that_does_not_read_stalls_nobody(server, client, fh):
     before = server.rss_kb()
     count = 400
     lazy = server.tcp()
-    calls = b''.join(record(call_message(nfs.NFS, 3, nfs.READ, opaque(file) + u64(0) + u32(1 << 20)))
-                     for _ in range(count))
+    args = opaque(file) + u64(0) + u32(1 << 20)
+    calls = b''.join(record(call_message(nfs.NFS, 3, nfs.READ, args)) for _ in range(count))
     sender = threading.Thread(target=lazy.send, args=(calls,))
     sender.start()
     time.sleep(0.5)

@@ -23,7 +23,8 @@ NFS, MOUNT, PMAP = 100003, 100005, 100000
 OK, PERM, NOENT, IO, NXIO, ACCES, EXIST, XDEV, NODEV, NOTDIR, ISDIR, INVAL, FBIG, NOSPC, ROFS, \
     MLINK, NAMETOOLONG, NOTEMPTY, DQUOT, STALE, REMOTE = \
     0, 1, 2, 5, 6, 13, 17, 18, 19, 20, 21, 22, 27, 28, 30, 31, 63, 66, 69, 70, 71
-BADHANDLE, NOT_SYNC, BAD_COOKIE, NOTSUPP, TOOSMALL, SERVERFAULT, BADTYPE, JUKEBOX = range(10001, 10009)
+BADHANDLE, NOT_SYNC, BAD_COOKIE, NOTSUPP, TOOSMALL, SERVERFAULT, BADTYPE, JUKEBOX = \
+    range(10001, 10009)
 
 NULL, GETATTR, SETATTR, LOOKUP, ACCESS, READLINK, READ, WRITE, CREATE, MKDIR, SYMLINK, MKNOD, \
     REMOVE, RMDIR, RENAME, LINK, READDIR, READDIRPLUS, FSSTAT, FSINFO, PATHCONF, COMMIT = range(22)
@@ -668,8 +669,8 @@ class Server:
 # ---- running cases ---------------------------------------------------------------------------
 
 def run(cases, options='rw,async,no_root_squash,insecure'):
-    """Runs cases (functions of a server, or of (server, nfs, dir) with a fresh directory in which to
-    work) against one server; those that take no argument start their own. Prints a line each."""
+    """Runs cases against one server: functions of it, or of (server, client, fh) with a fresh
+    directory to work in; those that take no argument start their own. Prints a line each."""
     wanted = sys.argv[1:]
     failed = 0
     with Server(options) as server:

@@ -31,7 +31,7 @@ Bytes:
     .. ..*84             any bytes (replies only)
     <name:8>             any bytes, kept as $name (replies only)
     <name:opaque>        an XDR opaque<>, kept with its length and padding (replies only)
-    @attr @wcc           a post_op_attr that is there; a wcc_data with before and after (RFC 1813 §2.6)
+    @attr @wcc           a post_op_attr that is there; a wcc_data with both (RFC 1813 §2.6)
     @attr? @fh? @wcc?    a post_op_attr, post_op_fh3, wcc_data; there or not
     @rest                whatever follows (replies only)
 """
