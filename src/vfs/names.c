@@ -125,7 +125,9 @@ void names_note(const struct vfs_object *dir, const char *name, const struct tim
     entry->name_size = (uint8_t)size;
     memcpy(entry->name, name, size);
     entry->handle_size = (uint8_t)handle_size;
-    memcpy(entry->handle, handle, handle_size);
+    if (handle_size > 0) {
+        memcpy(entry->handle, handle, handle_size);
+    }
     leave(entry);
 }
 
