@@ -471,6 +471,7 @@ static void judge(struct client_rpc *rpc, const struct call *call, struct xdr *x
         if (codec != NULL) {
             broken = !codec->get(xdr, rpc->res);
             reply->res = rpc->res;
+            reply->codec = codec;
         }
         reply->results = (struct xdr_bytes){start, (uint32_t)(xdr->end - start)};
     }

@@ -124,8 +124,9 @@ struct client_reply {
     uint32_t low, high, auth_stat;
     uint32_t xid;
     uint32_t proc;
-    const void *res;          /* the generated struct; NULL if the procedure has no results */
-    struct xdr_bytes results; /* the same as bytes */
+    const void *res; /* the generated struct; NULL if the procedure has no results */
+    const struct proto_codec *codec; /* of res */
+    struct xdr_bytes results;        /* the same as bytes */
     uint32_t transmissions;
     int64_t queued_ns, first_sent_ns, sent_ns, received_ns; /* 0: did not happen */
 };
