@@ -27,6 +27,7 @@ struct dirent_head {
     char name[];
 };
 
+/* RFC 1813 §3.2: an empty name, and one with bytes that cannot be in a name, is NFS3ERR_ACCES. */
 int name_copy(struct vfs_bytes name, char text[NAME_SPACE])
 {
     if (name.size == 0) {

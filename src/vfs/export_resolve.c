@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names to addresses, once, when the table is made: a request never waits for DNS. The part of
- * exports that asks the machine (getaddrinfo(3) and NSS netgroups) and not only bytes.
+ * exports that asks the machine (getaddrinfo(3), NSS netgroups, is this a directory) and not only
+ * bytes.
  */
 #include "vfs/export_internal.h"
 
+#include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static void sort_unique(struct export_client *client)
 {
@@ -115,6 +118,24 @@ int export_table_resolve(struct export_table *table, struct export_problems *pro
                 resolve_netgroup(&context, client);
             }
             sort_unique(client);
+        }
+    }
+    return export_context_result(&context);
+}
+
+int export_table_check_directories(struct export_table *table, struct export_problems *problems)
+{
+    struct export_context context = {.table = table, .problems = problems};
+
+    for (uint32_t i = 0; i < table->entry_count; i++) {
+        const struct export_entry *entry = &table->entries[i];
+        struct stat st;
+        context.file = entry->clients[0].file;
+        context.line = entry->clients[0].line;
+        if (stat(entry->path, &st) != 0) {
+            export_error(&context, "cannot export %s: %s", entry->path, strerror(errno));
+        } else if (!S_ISDIR(st.st_mode)) {
+            export_error(&context, "cannot export %s: it is no directory", entry->path);
         }
     }
     return export_context_result(&context);

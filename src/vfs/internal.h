@@ -98,7 +98,7 @@ struct object_table {
     uint64_t bucket_mask;
     atomic_uint object_count;
     atomic_uint fd_count;
-    uint32_t fd_count_max;
+    atomic_uint fd_count_max;
     atomic_uint hand; /* where eviction goes on */
     atomic_uint tick; /* seconds, roughly, while there are objects */
     pthread_mutex_t janitor_lock;

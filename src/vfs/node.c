@@ -131,6 +131,9 @@ int vfs_open(const struct vfs_options *options, struct vfs **result, struct err 
     }
     cred_take_root();
     int error = cred_check_process(err);
+    if (error == 0 && access("/proc/self/fd", X_OK) != 0) {
+        error = err_set(err, -errno, "/proc is not mounted: hard links to open files need it");
+    }
     if (error == 0) {
         error = state_open(options->state_dir, &vfs->state, err);
     }

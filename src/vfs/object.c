@@ -31,7 +31,8 @@
 #define OPEN_TRIES 4
 /* So many objects of a shard are looked at before eviction goes on to the next shard. */
 #define EVICT_SCAN_MAX 8
-#define FD_COUNT_MIN 8
+#define FD_COUNT_MIN 8U
+#define FD_COUNT_MAX 262144U
 
 static struct object_shard *shard_of(struct vfs *vfs, uint64_t hash)
 {
@@ -193,10 +194,23 @@ static bool evict(struct vfs *vfs)
     return false;
 }
 
+/* A third of what the process may have, now: prlimit(1) can change that at any time. */
+static void set_fd_count_max(struct vfs *vfs)
+{
+    struct rlimit limit;
+    uint32_t wanted = vfs->options.fd_count_max;
+    if (wanted == 0) {
+        bool known = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+        rlim_t third = known ? limit.rlim_cur / 3 : FD_COUNT_MAX;
+        wanted = third > FD_COUNT_MAX ? FD_COUNT_MAX : (uint32_t)third;
+    }
+    atomic_store(&vfs->objects.fd_count_max, wanted < FD_COUNT_MIN ? FD_COUNT_MIN : wanted);
+}
+
 static int reserve_fd(struct vfs *vfs)
 {
     struct object_table *table = &vfs->objects;
-    while (atomic_fetch_add(&table->fd_count, 1) >= table->fd_count_max) {
+    while (atomic_fetch_add(&table->fd_count, 1) >= atomic_load(&table->fd_count_max)) {
         atomic_fetch_sub(&table->fd_count, 1);
         if (!evict(vfs)) {
             return -EMFILE;
@@ -208,7 +222,16 @@ static int reserve_fd(struct vfs *vfs)
 /* Whether an open that failed with this error should be tried again. */
 static bool made_room(struct vfs *vfs, int error, int tries)
 {
-    return (error == EMFILE || error == ENFILE) && tries < OPEN_TRIES && evict(vfs);
+    struct object_table *table = &vfs->objects;
+    if ((error != EMFILE && error != ENFILE) || tries >= OPEN_TRIES) {
+        return false;
+    }
+    set_fd_count_max(vfs);
+    bool made = evict(vfs);
+    while (made && atomic_load(&table->fd_count) > atomic_load(&table->fd_count_max)) {
+        made = evict(vfs);
+    }
+    return made;
 }
 
 int object_open_name(struct vfs *vfs, int dir_fd, const char *name, int flags, mode_t mode)
@@ -579,6 +602,7 @@ static void *janitor_main(void *arg)
         }
         pthread_mutex_unlock(&table->janitor_lock);
         atomic_fetch_add(&table->tick, 1);
+        set_fd_count_max(vfs);
         for (unsigned i = 0; i < SHARD_COUNT; i++) {
             sweep(vfs, &table->shards[i]);
         }
@@ -590,24 +614,13 @@ static void *janitor_main(void *arg)
 
 /* ---- open and close ---- */
 
-static uint32_t derive_fd_count_max(uint32_t wanted)
-{
-    struct rlimit limit;
-    if (wanted == 0) {
-        bool known = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-        rlim_t third = known ? limit.rlim_cur / 3 : 65536;
-        wanted = third > 262144 ? 262144 : (uint32_t)third;
-    }
-    return wanted < FD_COUNT_MIN ? FD_COUNT_MIN : wanted;
-}
-
 int object_table_open(struct vfs *vfs, struct err *err)
 {
     struct object_table *table = &vfs->objects;
     pthread_condattr_t monotonic;
-    table->fd_count_max = derive_fd_count_max(vfs->options.fd_count_max);
+    set_fd_count_max(vfs);
     uint64_t buckets = 16;
-    while (buckets * SHARD_COUNT < table->fd_count_max) {
+    while (buckets * SHARD_COUNT < atomic_load(&table->fd_count_max)) {
         buckets *= 2;
     }
     table->bucket_mask = buckets - 1;

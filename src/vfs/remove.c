@@ -3,6 +3,10 @@
  * Names that go, move and are added: REMOVE, RMDIR, RENAME, LINK.
  *
  * An object that lost its last name is forgotten at once, so that the file system frees it.
+ *
+ * DEPARTS: RFC 1813 §3.3.14 wants NFS3ERR_EXIST where source and target of RENAME are of different
+ * kinds or the target is not empty. The kernel's EISDIR, ENOTDIR and ENOTEMPTY are passed on, as other
+ * Linux servers do: they are what programs expect of rename(2).
  */
 #include "vfs/internal.h"
 
