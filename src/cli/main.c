@@ -14,6 +14,12 @@ static const struct {
 } commands[] = {
     {"serve", cmd_serve, "serve directories to NFS clients"},
     {"exports", cmd_exports, "check an exports file, list it, explain what a host gets"},
+    {"ls", cmd_ls, "list a directory of any NFS server, or its exports"},
+    {"stat", cmd_stat, "show the attributes of a file there"},
+    {"get", cmd_get, "copy files and trees from there"},
+    {"put", cmd_put, "copy files and trees to there"},
+    {"rm", cmd_rm, "remove files and trees there"},
+    {"mkdir", cmd_mkdir, "make directories there"},
 };
 
 static void print_help(FILE *file)

@@ -3,7 +3,8 @@
  * RFC 1813 §5 and §3.3.19.
  *
  * 1. Ports come from the URL, else from the portmapper. Where none answers: NFS is at 2049, and
- *    MOUNT at the port of NFS, as servers with one port have it.
+ *    MOUNT at the port of NFS, as servers with one port have it. If the URL has only the port of
+ * NFS, MOUNT is looked for there first: the portmapper may speak of another server.
  * 2. Each address of the host is tried in turn; the first that MOUNT answers at is it.
  * 3. Until NFS calls begin everything is soft: a mistyped host is an error and not a wait.
  */
@@ -82,6 +83,30 @@ static int find_port(const struct client_mount *mount, uint32_t prog, uint32_t v
     return client_pmap_getport(&query, prog, vers, port);
 }
 
+/* Does a port serve MOUNT? */
+static bool serves_mount(const struct client_mount *mount, uint16_t port)
+{
+    struct client_answer answer = {0};
+    struct client_address address = mount->address;
+    struct client_rpc *rpc;
+
+    client_address_set_port(&address, port);
+    struct client_rpc_options options = rpc_options(mount, &address);
+    options.prog = MOUNT_PROGRAM;
+    options.vers = MOUNT_V3;
+    options.soft = true;
+    options.insecure = true;
+    options.timeo_ms = 1100;
+    options.retrans = 1;
+    bool serves = client_rpc_open(&options, &rpc, NULL) == 0;
+    if (serves) {
+        serves = client_wait(mount->loop, rpc, MOUNTPROC3_NULL, NULL, &answer) == 0;
+        client_rpc_close(rpc);
+    }
+    client_answer_free(&answer);
+    return serves;
+}
+
 /* Rule 1. */
 static int find_ports(struct client_mount *mount, struct err *err)
 {
@@ -99,7 +124,9 @@ static int find_ports(struct client_mount *mount, struct err *err)
         nfs_port = error == 0 ? nfs_port : NFS_PORT;
     }
     client_address_set_port(&mount->address, nfs_port);
-    if (mount->mount_port == 0 && error == 0) {
+    if (mount->mount_port == 0 && mount->url.nfs_port != 0 && serves_mount(mount, nfs_port)) {
+        mount->mount_port = nfs_port;
+    } else if (mount->mount_port == 0 && error == 0) {
         error = find_port(mount, MOUNT_PROGRAM, MOUNT_V3, &mount->mount_port);
     }
     mount->mount_port = mount->mount_port == 0 ? nfs_port : mount->mount_port;
