@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an exports file says, without serving it: the same parser and the same matching. */
+/*
+ * What an exports file says, without serving it: the same parser and the same matching. Each
+ * subcommand fills a report first and prints it as text or as JSON, so that both say the same.
+ */
 #include "cli/command.h"
 
+#include "report/tree.h"
 #include "vfs/export.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define FILE_DEFAULT "/etc/exports"
-#define PLACE_BYTES_MAX (PATH_MAX + 16)
 
 static const char help[] =
-    "usage: holdfast exports check [FILE]\n"
-    "       holdfast exports list [FILE]\n"
-    "       holdfast exports explain HOST PATH [FILE]\n"
+    "usage: holdfast exports check [--json] [FILE]\n"
+    "       holdfast exports list [--json] [FILE]\n"
+    "       holdfast exports explain [--json] HOST PATH [FILE]\n"
     "\n"
     "  check    what is wrong with an exports(5) file, or may not mean what it says;\n"
     "           exit status 1 if there is anything\n"
@@ -30,133 +30,65 @@ static const char help[] =
     "FILE is " FILE_DEFAULT " if it is not given.\n"
     "more: man 5 holdfast-exports\n";
 
-struct loaded {
+/* A file as it was read, and where the answer goes. */
+struct exports {
+    const char *file;
     struct export_table *table;
     struct export_problems problems;
+    uint32_t error_count;
+    uint32_t warning_count;
+    struct report *json; /* NULL: text */
 };
 
-static void unload(struct loaded *loaded)
+static void unload(struct exports *exports)
 {
-    export_problems_free(&loaded->problems);
-    export_table_free(loaded->table);
+    export_problems_free(&exports->problems);
+    export_table_free(exports->table);
+}
+
+static void count_problems(struct exports *exports)
+{
+    exports->error_count = 0;
+    for (uint32_t i = 0; i < exports->problems.count; i++) {
+        exports->error_count += exports->problems.items[i].fatal ? 1 : 0;
+    }
+    exports->warning_count = exports->problems.count - exports->error_count;
+}
+
+static void add_path(struct report *json, const char *key, const char *path)
+{
+    report_add_bytes(json, key, path, strlen(path));
 }
 
 /* COMMAND_DONE, COMMAND_FINDING when the file has errors, or COMMAND_CANNOT, which was said. */
-static int load(const char *file, struct loaded *loaded)
+static int load(struct exports *exports)
 {
-    *loaded = (struct loaded){.table = export_table_new()};
-    int error = loaded->table == NULL
+    exports->table = export_table_new();
+    int error = exports->table == NULL
                     ? -ENOMEM
-                    : export_table_add_file(loaded->table, file, &loaded->problems);
-    if (error != -ENOMEM) {
-        int resolved = export_table_resolve(loaded->table, &loaded->problems);
-        error = resolved == -ENOMEM ? resolved : error;
-    }
-    if (error == -ENOMEM) {
-        fputs("holdfast exports: no memory\n", stderr);
-        return COMMAND_CANNOT;
+                    : export_table_add_file(exports->table, exports->file, &exports->problems);
+    if (error == 0 || error == -EINVAL) {
+        int resolved = export_table_resolve(exports->table, &exports->problems);
+        error = resolved != 0 ? resolved : error;
     }
     if (error != 0 && error != -EINVAL) {
-        fprintf(stderr, "holdfast exports: cannot read %s: %s\n", file, strerror(-error));
+        fprintf(stderr, "holdfast exports: cannot read %s: %s\n", exports->file, strerror(-error));
         return COMMAND_CANNOT;
     }
+    count_problems(exports);
+    add_path(exports->json, "file", exports->file);
     return error == 0 ? COMMAND_DONE : COMMAND_FINDING;
 }
 
-static uint32_t count_errors(const struct export_problems *problems)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < problems->count; i++) {
-        count += problems->items[i].fatal ? 1 : 0;
-    }
-    return count;
-}
-
 /* list and explain show what is in force; what is wrong with the file is for check. */
-static void mention_problems(const char *file, const struct export_problems *problems)
+static void mention_problems(const struct exports *exports)
 {
-    uint32_t error_count = count_errors(problems);
-
-    if (problems->count > 0) {
+    if (exports->problems.count > 0) {
         fprintf(stderr,
                 "holdfast exports: %s: errors: %u, warnings: %u; `holdfast exports check %s` "
                 "shows them\n",
-                file, error_count, problems->count - error_count, file);
+                exports->file, exports->error_count, exports->warning_count, exports->file);
     }
-}
-
-static const char *place(const struct export_client *client, char text[PLACE_BYTES_MAX])
-{
-    (void)snprintf(text, PLACE_BYTES_MAX, "%s:%u", client->file, client->line);
-    return text;
-}
-
-/* Directories that `serve` would not be able to open. */
-static uint32_t check_directories(const struct export_table *table)
-{
-    char text[PLACE_BYTES_MAX];
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < table->entry_count; i++) {
-        const struct export_entry *entry = &table->entries[i];
-        struct stat st;
-        const char *wrong = NULL;
-        if (stat(entry->path, &st) != 0) {
-            wrong = strerror(errno);
-        } else if (!S_ISDIR(st.st_mode)) {
-            wrong = "not a directory";
-        }
-        if (wrong != NULL) {
-            printf("%s: error: cannot export %s: %s\n", place(&entry->clients[0], text),
-                   entry->path, wrong);
-            count++;
-        }
-    }
-    return count;
-}
-
-static int check(const char *file)
-{
-    struct loaded loaded;
-
-    int status = load(file, &loaded);
-    if (status != COMMAND_CANNOT) {
-        for (uint32_t i = 0; i < loaded.problems.count; i++) {
-            printf("%s\n", loaded.problems.items[i].text);
-        }
-        uint32_t error_count = count_errors(&loaded.problems);
-        uint32_t warning_count = loaded.problems.count - error_count;
-        error_count += check_directories(loaded.table);
-        printf("%s: exports: %u, errors: %u, warnings: %u\n", file, loaded.table->entry_count,
-               error_count, warning_count);
-        status = error_count + warning_count > 0 ? COMMAND_FINDING : COMMAND_DONE;
-    }
-    unload(&loaded);
-    return status;
-}
-
-static int list(const char *file)
-{
-    struct loaded loaded;
-
-    int status = load(file, &loaded);
-    if (status != COMMAND_CANNOT) {
-        mention_problems(file, &loaded.problems);
-    }
-    for (uint32_t i = 0; status != COMMAND_CANNOT && i < loaded.table->entry_count; i++) {
-        const struct export_entry *entry = &loaded.table->entries[i];
-        printf("%s\n", entry->path);
-        for (uint32_t j = 0; j < entry->client_count; j++) {
-            const struct export_client *client = &entry->clients[j];
-            char options[EXPORT_OPTIONS_TEXT_BYTES_MAX];
-            char text[PLACE_BYTES_MAX];
-            export_options_text(&client->options, options);
-            printf("    %-24s %s  # %s\n", client->text, options, place(client, text));
-        }
-    }
-    unload(&loaded);
-    return status;
 }
 
 static const char *kind_name(enum export_client_kind kind)
@@ -164,20 +96,96 @@ static const char *kind_name(enum export_client_kind kind)
     switch (kind) {
     case EXPORT_ADDRESS:
     case EXPORT_HOST:
-        return "a single host";
+        return "single host";
     case EXPORT_NETWORK:
-        return "a network";
+        return "network";
     case EXPORT_WILDCARD:
-        return "a name with wildcards";
+        return "name with wildcards";
     case EXPORT_NETGROUP:
-        return "a netgroup";
+        return "netgroup";
     case EXPORT_EVERYONE:
         return "everyone";
     }
     return "?";
 }
 
-static void explain_options(const struct export_options *options)
+static void add_client(struct report *json, const struct export_client *client)
+{
+    char options[EXPORT_OPTIONS_TEXT_BYTES_MAX];
+
+    export_options_text(&client->options, options);
+    report_add_bytes(json, "client", client->text, strlen(client->text));
+    report_add_text(json, "kind", kind_name(client->kind));
+    report_add_text(json, "options", options);
+    add_path(json, "file", client->file);
+    report_add_u64(json, "line", client->line);
+}
+
+static int check(struct exports *exports)
+{
+    int status = load(exports);
+
+    if (status == COMMAND_CANNOT) {
+        return status;
+    }
+    if (export_table_check_directories(exports->table, &exports->problems) == -ENOMEM) {
+        return COMMAND_CANNOT;
+    }
+    count_problems(exports);
+    struct report *problems = report_add_array(exports->json, "problems");
+    for (uint32_t i = 0; i < exports->problems.count; i++) {
+        const struct export_problem *problem = &exports->problems.items[i];
+        struct report *item = report_add_object(problems, NULL);
+        report_add_text(item, "kind", problem->fatal ? "error" : "warning");
+        report_add_bytes(item, "text", problem->text, strlen(problem->text));
+        if (exports->json == NULL) {
+            printf("%s\n", problem->text);
+        }
+    }
+    report_add_u64(exports->json, "exports", exports->table->entry_count);
+    report_add_u64(exports->json, "errors", exports->error_count);
+    report_add_u64(exports->json, "warnings", exports->warning_count);
+    if (exports->json == NULL) {
+        printf("%s: exports: %u, errors: %u, warnings: %u\n", exports->file,
+               exports->table->entry_count, exports->error_count, exports->warning_count);
+    }
+    return exports->problems.count > 0 ? COMMAND_FINDING : COMMAND_DONE;
+}
+
+static void list_entry(const struct export_entry *entry, struct report *json)
+{
+    add_path(json, "path", entry->path);
+    struct report *clients = report_add_array(json, "clients");
+    if (json == NULL) {
+        printf("%s\n", entry->path);
+    }
+    for (uint32_t i = 0; i < entry->client_count; i++) {
+        const struct export_client *client = &entry->clients[i];
+        char options[EXPORT_OPTIONS_TEXT_BYTES_MAX];
+        add_client(report_add_object(clients, NULL), client);
+        export_options_text(&client->options, options);
+        if (json == NULL) {
+            printf("    %-24s %s  # %s:%u\n", client->text, options, client->file, client->line);
+        }
+    }
+}
+
+static int list(struct exports *exports)
+{
+    int status = load(exports);
+
+    if (status == COMMAND_CANNOT) {
+        return status;
+    }
+    mention_problems(exports);
+    struct report *entries = report_add_array(exports->json, "exports");
+    for (uint32_t i = 0; i < exports->table->entry_count; i++) {
+        list_entry(&exports->table->entries[i], report_add_object(entries, NULL));
+    }
+    return status;
+}
+
+static void print_options(const struct export_options *options)
 {
     char text[EXPORT_OPTIONS_TEXT_BYTES_MAX];
 
@@ -196,64 +204,95 @@ static void explain_options(const struct export_options *options)
     }
 }
 
-/* One address. True if it gets something. */
-static bool explain_address(const struct export_entry *entry, const char *path,
-                            const struct sockaddr *peer, const char *peer_text)
+static void print_client(const char *head, const struct export_client *client, const char *tail)
 {
-    const struct export_client *best = export_entry_match_client(entry, peer);
-    char text[PLACE_BYTES_MAX];
-
-    if (best == NULL) {
-        printf("%s gets nothing at %s: export %s is for others:\n", peer_text, path, entry->path);
-        for (uint32_t i = 0; i < entry->client_count; i++) {
-            const struct export_client *client = &entry->clients[i];
-            printf("  %s (%s), %s\n", client->text, kind_name(client->kind), place(client, text));
-        }
-        return false;
-    }
-    printf("%s may %s at %s, export %s\n", peer_text, best->options.rw ? "read and write" : "read",
-           path, entry->path);
-    printf("  by %s (%s), %s\n", best->text, kind_name(best->kind), place(best, text));
-    explain_options(&best->options);
-    for (uint32_t i = 0; i < entry->client_count; i++) {
-        const struct export_client *client = &entry->clients[i];
-        if (client != best && export_client_matches(client, peer)) {
-            printf("  not by %s (%s), %s: comes after\n", client->text, kind_name(client->kind),
-                   place(client, text));
-        }
-    }
-    return true;
+    printf("  %s%s (%s), %s:%u%s\n", head, client->text, kind_name(client->kind), client->file,
+           client->line, tail);
 }
 
-static int explain_host(const struct export_table *table, const char *host, const char *path)
+static void print_address(const struct export_entry *entry, const char *path,
+                          const struct sockaddr *peer, const char *address)
+{
+    const struct export_client *best = export_entry_match_client(entry, peer);
+
+    if (best == NULL) {
+        printf("%s gets nothing at %s: export %s is for others:\n", address, path, entry->path);
+    } else {
+        printf("%s may %s at %s, export %s\n", address,
+               best->options.rw ? "read and write" : "read", path, entry->path);
+        print_client("by ", best, "");
+        print_options(&best->options);
+    }
+    for (uint32_t i = 0; i < entry->client_count; i++) {
+        const struct export_client *client = &entry->clients[i];
+        if (best == NULL) {
+            print_client("", client, "");
+        } else if (client != best && export_client_matches(client, peer)) {
+            print_client("not by ", client, ": comes after");
+        }
+    }
+}
+
+static void add_address(struct report *json, const struct export_entry *entry,
+                        const struct sockaddr *peer, const char *address)
+{
+    const struct export_client *best = export_entry_match_client(entry, peer);
+
+    report_add_text(json, "address", address);
+    report_add_text(json, "access", best == NULL ? "none" : best->options.rw ? "rw" : "ro");
+    if (best != NULL) {
+        add_client(report_add_object(json, "by"), best);
+    }
+    struct report *others = report_add_array(json, best == NULL ? "only_for" : "not_by");
+    for (uint32_t i = 0; i < entry->client_count; i++) {
+        const struct export_client *client = &entry->clients[i];
+        if (best == NULL || (client != best && export_client_matches(client, peer))) {
+            add_client(report_add_object(others, NULL), client);
+        }
+    }
+}
+
+static int explain_host(struct exports *exports, const char *host, const char *path)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *addresses = NULL;
-    bool gets_something = false;
+    struct addrinfo *list = NULL;
+    int status = COMMAND_FINDING;
 
-    const struct export_entry *entry = export_table_find(table, path);
+    const struct export_entry *entry = export_table_find(exports->table, path);
     if (entry == NULL) {
-        printf("%s gets nothing at %s: it is in no export\n", host, path);
-        return COMMAND_FINDING;
+        report_add_null(exports->json, "export");
+        if (exports->json == NULL) {
+            printf("%s gets nothing at %s: it is in no export\n", host, path);
+        }
+        return status;
     }
-    int error = getaddrinfo(host, NULL, &hints, &addresses);
+    int error = getaddrinfo(host, NULL, &hints, &list);
     if (error != 0) {
         fprintf(stderr, "holdfast exports: cannot look up '%s': %s\n", host, gai_strerror(error));
         return COMMAND_CANNOT;
     }
-    for (const struct addrinfo *ai = addresses; ai != NULL; ai = ai->ai_next) {
-        char text[NI_MAXHOST] = "?";
-        (void)getnameinfo(ai->ai_addr, ai->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST);
-        gets_something = explain_address(entry, path, ai->ai_addr, text) || gets_something;
+    add_path(exports->json, "export", entry->path);
+    struct report *addresses = report_add_array(exports->json, "addresses");
+    for (const struct addrinfo *ai = list; ai != NULL; ai = ai->ai_next) {
+        char address[NI_MAXHOST] = "?";
+        (void)getnameinfo(ai->ai_addr, ai->ai_addrlen, address, sizeof address, NULL, 0,
+                          NI_NUMERICHOST);
+        if (exports->json == NULL) {
+            print_address(entry, path, ai->ai_addr, address);
+        } else {
+            add_address(report_add_object(addresses, NULL), entry, ai->ai_addr, address);
+        }
+        if (export_entry_match(entry, ai->ai_addr) != NULL) {
+            status = COMMAND_DONE;
+        }
     }
-    freeaddrinfo(addresses);
-    return gets_something ? COMMAND_DONE : COMMAND_FINDING;
+    freeaddrinfo(list);
+    return status;
 }
 
-static int explain(const char *host, const char *path, const char *file)
+static int explain(struct exports *exports, const char *host, const char *path)
 {
     char tidy[PATH_MAX];
-    struct loaded loaded;
 
     if (path[0] != '/' || strlen(path) >= sizeof tidy) {
         fprintf(stderr, "holdfast exports: '%s' is no absolute path\n", path);
@@ -261,39 +300,78 @@ static int explain(const char *host, const char *path, const char *file)
     }
     strcpy(tidy, path);
     export_path_tidy(tidy);
-    int status = load(file, &loaded);
-    if (status != COMMAND_CANNOT) {
-        mention_problems(file, &loaded.problems);
-        status = explain_host(loaded.table, host, tidy);
+    int status = load(exports);
+    if (status == COMMAND_CANNOT) {
+        return status;
     }
-    unload(&loaded);
+    mention_problems(exports);
+    report_add_text(exports->json, "host", host);
+    add_path(exports->json, "path", tidy);
+    return explain_host(exports, host, tidy);
+}
+
+/* argv[0] is the subcommand. */
+static int run(struct exports *exports, int argc, char **argv)
+{
+    bool explains = strcmp(argv[0], "explain") == 0;
+    int wanted = explains ? 3 : 1;
+
+    if (argc < wanted || argc > wanted + 1) {
+        fputs(help, stderr);
+        return COMMAND_USAGE;
+    }
+    exports->file = argc > wanted ? argv[wanted] : FILE_DEFAULT;
+    if (explains) {
+        return explain(exports, argv[1], argv[2]);
+    }
+    if (strcmp(argv[0], "check") == 0) {
+        return check(exports);
+    }
+    if (strcmp(argv[0], "list") == 0) {
+        return list(exports);
+    }
+    fprintf(stderr, "holdfast exports: no command '%s'; see `holdfast exports --help`\n", argv[0]);
+    return COMMAND_USAGE;
+}
+
+static int run_json(struct exports *exports, int argc, char **argv)
+{
+    exports->json = report_new();
+    int status = exports->json == NULL ? COMMAND_CANNOT : run(exports, argc, argv);
+    if (status <= COMMAND_FINDING && !report_write_json(exports->json, stdout)) {
+        fputs("holdfast exports: cannot write the answer\n", stderr);
+        status = COMMAND_CANNOT;
+    }
+    report_free(exports->json);
     return status;
 }
 
 int cmd_exports(int argc, char **argv)
 {
-    const char *word = argc > 1 ? argv[1] : "";
+    struct exports exports = {0};
+    bool json = false;
+    int word_count = 0;
 
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
-        fputs(help, stdout);
-        return COMMAND_DONE;
-    }
-    for (int i = 2; i < argc; i++) {
-        if (argv[i][0] == '-') {
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            fputs(help, stdout);
+            return COMMAND_DONE;
+        }
+        if (strcmp(argv[i], "--json") == 0) {
+            json = true;
+        } else if (argv[i][0] == '-') {
             fprintf(stderr, "holdfast exports: no option %s; see `holdfast exports --help`\n",
                     argv[i]);
             return COMMAND_USAGE;
+        } else {
+            argv[word_count++] = argv[i];
         }
     }
-    if (strcmp(word, "check") == 0 && argc <= 3) {
-        return check(argc == 3 ? argv[2] : FILE_DEFAULT);
+    if (word_count == 0) {
+        fputs(help, stderr);
+        return COMMAND_USAGE;
     }
-    if (strcmp(word, "list") == 0 && argc <= 3) {
-        return list(argc == 3 ? argv[2] : FILE_DEFAULT);
-    }
-    if (strcmp(word, "explain") == 0 && (argc == 4 || argc == 5)) {
-        return explain(argv[2], argv[3], argc == 5 ? argv[4] : FILE_DEFAULT);
-    }
-    fputs(help, stderr);
-    return COMMAND_USAGE;
+    int status = json ? run_json(&exports, word_count, argv) : run(&exports, word_count, argv);
+    unload(&exports);
+    return status;
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """holdfast exports check, list and explain."""
+import json
 import os
 
 from cli import CANNOT, DONE, FINDING, check, equal, holdfast, run, write
@@ -25,7 +26,8 @@ def directories_that_cannot_be_exported_are_found(work):
     write(f'{work}/file', '')
     file = write(f'{work}/exports', f'{work}/missing ::1(rw)\n{work}/file ::1(rw)\n')
     holdfast('exports', 'check', file).ends(FINDING).says(
-        f'{file}:1: error: ', 'No such file', f'{file}:2: error: ', 'not a directory', where='out')
+        f'{file}:1: error: ', 'No such file', f'{file}:2: error: ', 'it is no directory',
+        where='out')
 
 
 def a_file_that_cannot_be_read_is_not_a_finding(work):
@@ -55,11 +57,11 @@ def list_leaves_bad_lines_out_and_says_so(work):
 def explain_names_the_line_that_counts(work):
     file = write(f'{work}/exports', '/srv 10.0.0.0/8(ro)\n/srv 10.0.0.7(rw,no_root_squash) *(ro)\n')
     holdfast('exports', 'explain', '10.0.0.7', '/srv/some/where/', file).ends(DONE).says(
-        'read and write', 'export /srv', f'by 10.0.0.7 (a single host), {file}:2',
-        'root acts as root', f'not by 10.0.0.0/8 (a network), {file}:1',
+        'read and write', 'export /srv', f'by 10.0.0.7 (single host), {file}:2',
+        'root acts as root', f'not by 10.0.0.0/8 (network), {file}:1',
         f'not by * (everyone), {file}:2', where='out')
     holdfast('exports', 'explain', '10.0.0.8', '/srv', file).ends(DONE).says(
-        'may read at', f'by 10.0.0.0/8 (a network), {file}:1', 'ports below 1024', where='out')
+        'may read at', f'by 10.0.0.0/8 (network), {file}:1', 'ports below 1024', where='out')
 
 
 def explain_says_when_there_is_nothing(work):
@@ -86,6 +88,29 @@ def explain_looks_names_up(work):
         '127.0.0.1', where='out')
 
 
+def json_says_what_the_text_says(work):
+    file = write(f'{work}/exports', f'{work}/export 10.0.0.0/8(ro) 10.0.0.7(rw)\n/b (rw)\n')
+    told = json.loads(holdfast('exports', 'check', '--json', file).ends(FINDING).out)
+    equal((told['exports'], told['errors'], told['warnings']), (2, 1, 1), 'counts')
+    equal([problem['kind'] for problem in told['problems']], ['warning', 'error'], 'problems')
+    told = json.loads(holdfast('exports', 'list', file, '--json').ends(DONE).out)
+    equal([(entry['path'], [client['client'] for client in entry['clients']])
+           for entry in told['exports']],
+          [(f'{work}/export', ['10.0.0.0/8', '10.0.0.7']), ('/b', ['*'])], 'list')
+    told = json.loads(holdfast('exports', '--json', 'explain', '10.0.0.7', f'{work}/export/x',
+                               file).ends(DONE).out)
+    address = told['addresses'][0]
+    equal((told['export'], address['access'], address['by']['client'], address['by']['line'],
+           address['not_by'][0]['client']),
+          (f'{work}/export', 'rw', '10.0.0.7', 1, '10.0.0.0/8'), 'explain')
+    told = json.loads(holdfast('exports', 'explain', '--json', '11.0.0.7', f'{work}/export',
+                               file).ends(FINDING).out)
+    equal(told['addresses'][0]['access'], 'none', 'access of a stranger')
+    told = json.loads(holdfast('exports', 'explain', '--json', '11.0.0.7', '/other',
+                               file).ends(FINDING).out)
+    equal(told['export'], None, 'no export')
+
+
 def a_pipe_is_a_file_too(work):
     reader, writer = os.pipe()
     os.write(writer, b'/srv ::1(rw)')
@@ -100,4 +125,5 @@ if __name__ == '__main__':
          directories_that_cannot_be_exported_are_found, a_file_that_cannot_be_read_is_not_a_finding,
          list_shows_who_gets_what, list_leaves_bad_lines_out_and_says_so,
          explain_names_the_line_that_counts, explain_says_when_there_is_nothing,
-         explain_takes_the_longest_path, explain_looks_names_up, a_pipe_is_a_file_too])
+         explain_takes_the_longest_path, explain_looks_names_up,
+         json_says_what_the_text_says, a_pipe_is_a_file_too])
