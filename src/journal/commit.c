@@ -2,10 +2,11 @@
 /*
  * Groups of fsync: what is appended while one group is on its way to the disk forms the next.
  *
- *     append ----> open group ----(the thread takes all of it)----> syncing ----> durable(lsn, error)
+ *     append ----> open group ----(the thread takes all of it)----> syncing ----> durable(lsn,
+ * error)
  *
- * 1. Everything of a group was appended, so applied, before the first sync of the group starts. That
- *    is why one sync per object is enough however many changes it stands for.
+ * 1. Everything of a group was appended, so applied, before the first sync of the group starts.
+ * That is why one sync per object is enough however many changes it stands for.
  * 2. A group has one result. If any object of it could not be synced, all of it failed: a reply may
  *    depend on several objects, and the journal does not know which.
  * 3. Groups meet their end in order; settled never goes back.
@@ -155,7 +156,8 @@ static int prepare(struct journal_work *work, const struct journal_group *group)
         work->capacity = group->count;
     }
     for (size_t i = 0; i < group->count; i++) {
-        work->syncs[i] = (struct journal_sync){.fd = group->items[i].fd, .how = group->items[i].how};
+        work->syncs[i] =
+            (struct journal_sync){.fd = group->items[i].fd, .how = group->items[i].how};
     }
     size_t count = 0;
     if (group->count > 1) {

@@ -7,8 +7,8 @@
  * thread makes everything that has been appended so far durable, then what came meanwhile, and
  * reports each step with the durable callback.
  *
- * For now "durable" is fsync, fdatasync and syncfs on the objects a change touched, each object once
- * a group. The intent log will take its place behind this header.
+ * For now "durable" is fsync, fdatasync and syncfs on the objects a change touched, each object
+ * once a group. The intent log will take its place behind this header.
  *
  * After an error the group it belongs to is reported as failed, in full, and the lost callback is
  * called first: what clients were told is unstable may be gone, so the write verifier must change.

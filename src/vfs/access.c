@@ -133,8 +133,8 @@ int access_check(const struct vfs_call *call, struct vfs_object *object,
     return granted == want ? 0 : refusal;
 }
 
-int access_data(const struct vfs_call *call, struct vfs_object *object,
-                const struct vfs_attr *attr, uint32_t want)
+int access_data(const struct vfs_call *call, struct vfs_object *object, const struct vfs_attr *attr,
+                uint32_t want)
 {
     /* RFC 1813 §4.4: a client lets a program that has a file open go on after its mode changed; the
      * server cannot know of the open, so the owner may. Root may as on any Linux file system. */

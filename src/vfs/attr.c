@@ -31,8 +31,8 @@
 static enum vfs_type type_of(mode_t mode)
 {
     static const uint8_t types[16] = {
-        [S_IFREG >> 12] = VFS_REG, [S_IFDIR >> 12] = VFS_DIR, [S_IFBLK >> 12] = VFS_BLK,
-        [S_IFCHR >> 12] = VFS_CHR, [S_IFLNK >> 12] = VFS_LNK, [S_IFSOCK >> 12] = VFS_SOCK,
+        [S_IFREG >> 12] = VFS_REG,  [S_IFDIR >> 12] = VFS_DIR, [S_IFBLK >> 12] = VFS_BLK,
+        [S_IFCHR >> 12] = VFS_CHR,  [S_IFLNK >> 12] = VFS_LNK, [S_IFSOCK >> 12] = VFS_SOCK,
         [S_IFIFO >> 12] = VFS_FIFO,
     };
     return (enum vfs_type)types[(mode & S_IFMT) >> 12];

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The frame around every change: descriptors, identity, locks, attributes before and after, journal.
+ * The frame around every change: descriptors, identity, locks, attributes before and after,
+ * journal.
  *
  * 1. before and after are read under the locks of all objects of the change, so between them lies
  *    this change and no other of this server's. Local processes take no part in our locks.
- * 2. A change that is to be durable is appended to the journal under the same locks, so journal order
- *    is the order of changes that conflict.
+ * 2. A change that is to be durable is appended to the journal under the same locks, so journal
+ * order is the order of changes that conflict.
  * 3. While a journaled change is under way its objects say LSN_PENDING, so that whoever sees the
  *    change waits for the number it gets (attr_note_lsn).
  */

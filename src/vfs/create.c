@@ -2,15 +2,15 @@
 /*
  * Making objects: CREATE, MKDIR, SYMLINK, MKNOD.
  *
- * Exclusive create keeps the client's verifier in the file's times: the first word as the seconds of
- * mtime, the second as those of atime, both read as signed 32-bit numbers, nanoseconds zero. That
- * keeps all 64 bits on ext4 with 128- and 256-byte inodes, on xfs with and without bigtime, and on
- * btrfs and tmpfs; where a file system does not give back what was set, the create is undone and
- * refused (-EOPNOTSUPP, and clients use GUARDED then). RFC 1813 §3.3.8 has the client set the times
- * afterwards.
+ * Exclusive create keeps the client's verifier in the file's times: the first word as the seconds
+ * of mtime, the second as those of atime, both read as signed 32-bit numbers, nanoseconds zero.
+ * That keeps all 64 bits on ext4 with 128- and 256-byte inodes, on xfs with and without bigtime,
+ * and on btrfs and tmpfs; where a file system does not give back what was set, the create is undone
+ * and refused (-EOPNOTSUPP, and clients use GUARDED then). RFC 1813 §3.3.8 has the client set the
+ * times afterwards.
  *
- * The file gets its times before its name (O_TMPFILE, then link), so that a server killed in between
- * leaves no file that the client's retransmission would take for somebody else's.
+ * The file gets its times before its name (O_TMPFILE, then link), so that a server killed in
+ * between leaves no file that the client's retransmission would take for somebody else's.
  */
 #include "vfs/internal.h"
 
@@ -208,8 +208,8 @@ static int create_exclusive(struct creation *creation, const uint8_t verf[8])
 static int find_existing(struct creation *creation)
 {
     struct vfs_node *node = creation->node;
-    int err = name_object(creation->call, creation->dir->export, creation->change.fds[0], creation->name,
-                          &node->object);
+    int err = name_object(creation->call, creation->dir->export, creation->change.fds[0],
+                          creation->name, &node->object);
     if (err != 0) {
         node->object = NULL;
         return err;

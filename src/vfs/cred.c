@@ -7,8 +7,9 @@
  * steady caller must cost nothing (a switch is about 2.5 µs).
  *
  * Leaving fsuid 0 drops the capabilities that override file permissions, and CAP_DAC_READ_SEARCH
- * with them; returning to it brings them back (capabilities(7)). CAP_SYS_RESOURCE is not among them:
- * it would let writes pass quotas and use reserved blocks, so threads give it up at the start.
+ * with them; returning to it brings them back (capabilities(7)). CAP_SYS_RESOURCE is not among
+ * them: it would let writes pass quotas and use reserved blocks, so threads give it up at the
+ * start.
  */
 #include "vfs/internal.h"
 

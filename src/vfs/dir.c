@@ -68,8 +68,8 @@ static bool is_same(int fd, const struct vfs_handle *handle, struct stat *st)
     return handle_fileid(handle, &fileid) && fstat(fd, st) == 0 && st->st_ino == fileid;
 }
 
-int name_object(const struct vfs_call *call, struct vfs_export *export, int dir_fd, const char *name,
-                struct vfs_object **object)
+int name_object(const struct vfs_call *call, struct vfs_export *export, int dir_fd,
+                const char *name, struct vfs_object **object)
 {
     struct vfs *vfs = export->vfs;
     struct vfs_handle handle;
@@ -113,8 +113,7 @@ static int recall_name(struct vfs_call *call, const struct vfs_node *dir, const 
     if (answer == NAME_UNKNOWN) {
         return 1;
     }
-    if (call->fsuid != 0 &&
-        access_check(call, dir->object, &dir->attr, VFS_MAY_EXEC) != 0) {
+    if (call->fsuid != 0 && access_check(call, dir->object, &dir->attr, VFS_MAY_EXEC) != 0) {
         return 1; /* the file system says it best */
     }
     if (answer == NAME_ABSENT) {
@@ -263,8 +262,8 @@ static void look_at(struct listing *listing, const char *name, struct vfs_entry 
         entry->fileid = entry->attr.fileid;
     }
     if (listing->unsettled) {
-        struct vfs_object *object = object_find(export->vfs, entry->handle.bytes,
-                                                entry->handle.size);
+        struct vfs_object *object =
+            object_find(export->vfs, entry->handle.bytes, entry->handle.size);
         if (object != NULL) {
             attr_note_lsn(listing->call, object);
             object_put(object);
@@ -306,7 +305,8 @@ static int list(struct listing *listing, uint64_t cookie, size_t buffer_bytes, b
             return (int)size;
         }
         for (ssize_t at = 0; at < size;) {
-            const struct dirent_head *entry = (const struct dirent_head *)(const void *)(buffer + at);
+            const struct dirent_head *entry =
+                (const struct dirent_head *)(const void *)(buffer + at);
             if (!give(listing, entry)) {
                 *eof = false;
                 return 0;

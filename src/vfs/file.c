@@ -20,8 +20,8 @@
 #define PAGE_BYTES 4096U
 #define PROBE_STEP_BYTES (256U * 1024)
 
-/* Where cachestat(2) is missing or not allowed (it wants write permission): reads that would wait for
- * the disk say so. A few bytes stand for the rest. */
+/* Where cachestat(2) is missing or not allowed (it wants write permission): reads that would wait
+ * for the disk say so. A few bytes stand for the rest. */
 static bool seems_cached(int fd, uint64_t offset, uint32_t size)
 {
     uint8_t byte;

@@ -49,7 +49,8 @@ struct vfs_export {
 
 enum object_fd_kind { OBJECT_PATH, OBJECT_READ, OBJECT_WRITE, OBJECT_FD_KINDS };
 
-/* What the file system said about an object during one batch (struct vfs_call), and whom it let in. */
+/* What the file system said about an object during one batch (struct vfs_call), and whom it let
+ * in. */
 struct object_seen {
     atomic_flag busy; /* never waited for: whoever finds it set asks the file system instead */
     uint64_t attr_batch;
@@ -72,16 +73,17 @@ struct vfs_object {
     uint64_t hash; /* the handle's MAC */
     atomic_uint ref_count;
     atomic_uint used_tick;
-    atomic_bool recent; /* used since eviction last looked at it */
-    atomic_bool stale; /* the object is gone; forget it with the last reference */
-    atomic_bool dirty; /* unstable data was written and not yet given to the journal */
-    _Atomic(uint8_t) type;           /* enum vfs_type, VFS_NONE: not yet known */
+    atomic_bool recent;    /* used since eviction last looked at it */
+    atomic_bool stale;     /* the object is gone; forget it with the last reference */
+    atomic_bool dirty;     /* unstable data was written and not yet given to the journal */
+    _Atomic(uint8_t) type; /* enum vfs_type, VFS_NONE: not yet known */
     uint16_t lock_index;
-    atomic_int fds[OBJECT_FD_KINDS]; /* -1: not open; set once, closed when nobody has a reference */
-    /* Of the newest change; LSN_PENDING while one is under way, under the object's lock. While it is
-     * not settled the journal has a reference. */
+    /* -1: not open; set once, closed when nobody has a reference */
+    atomic_int fds[OBJECT_FD_KINDS];
+    /* Of the newest change; LSN_PENDING while one is under way, under the object's lock. While it
+     * is not settled the journal has a reference. */
     atomic_uint_fast64_t lsn;
-    int64_t dir_position;            /* of the read fd, under dir_locks; -1: not known */
+    int64_t dir_position; /* of the read fd, under dir_locks; -1: not known */
     struct object_seen seen;
     uint8_t handle_size;
     uint8_t handle[];
@@ -203,7 +205,8 @@ void object_set_stale(struct vfs_object *object);
  * means any; OBJECT_READ may be the one for writing. -ESTALE, -EMFILE, -EINVAL (no file or
  * directory), and what open(2) says. */
 int object_fd(struct vfs_object *object, enum object_fd_kind kind, int *fd) MUST_USE;
-/* openat(2) that counts, and makes room when there are too many descriptors. Returns fd or -errno. */
+/* openat(2) that counts, and makes room when there are too many descriptors. Returns fd or
+ * -errno. */
 int object_open_name(struct vfs *vfs, int dir_fd, const char *name, int flags,
                      mode_t mode) MUST_USE;
 void object_close_fd(struct vfs *vfs, int fd);
@@ -261,13 +264,13 @@ int attr_apply(struct vfs_object *object, const struct vfs_sattr *sattr) MUST_US
 
 /* ---- access.c ---- */
 
-/* Whether the caller may do all of want (VFS_MAY_*), as the file system sees it. attr: what was seen
- * of the object in this call. Takes the caller's identity where it must ask. */
+/* Whether the caller may do all of want (VFS_MAY_*), as the file system sees it. attr: what was
+ * seen of the object in this call. Takes the caller's identity where it must ask. */
 int access_check(const struct vfs_call *call, struct vfs_object *object,
                  const struct vfs_attr *attr, uint32_t want) MUST_USE;
 /* The same for a file's data, where the owner always may. */
-int access_data(const struct vfs_call *call, struct vfs_object *object,
-                const struct vfs_attr *attr, uint32_t want) MUST_USE;
+int access_data(const struct vfs_call *call, struct vfs_object *object, const struct vfs_attr *attr,
+                uint32_t want) MUST_USE;
 
 /* ---- dir.c ---- */
 
@@ -277,19 +280,20 @@ int name_copy(struct vfs_bytes name, char text[NAME_SPACE]) MUST_USE;
 bool name_is_dot(const char *text);
 bool name_is_dot_dot(const char *text);
 /* The object a name leads to, for the caller whose identity is in force. */
-int name_object(const struct vfs_call *call, struct vfs_export *export, int dir_fd, const char *name,
-                struct vfs_object **object) MUST_USE;
+int name_object(const struct vfs_call *call, struct vfs_export *export, int dir_fd,
+                const char *name, struct vfs_object **object) MUST_USE;
 bool node_is_root(const struct vfs_node *node);
 
 /* ---- names.c ---- */
 
 enum name_answer { NAME_UNKNOWN, NAME_KNOWN, NAME_ABSENT };
-/* Whether no change from now on can leave an object with this ctime. Asked before what the ctime is to
- * stand for is read. */
+/* Whether no change from now on can leave an object with this ctime. Asked before what the ctime is
+ * to stand for is read. */
 bool time_is_settled(const struct timespec *ctime);
 int names_open(struct vfs *vfs) MUST_USE;
 void names_close(struct vfs *vfs);
-/* What a name leads to in a directory that has this ctime; NULL: what it led to when last heard of. */
+/* What a name leads to in a directory that has this ctime; NULL: what it led to when last heard
+ * of. */
 enum name_answer names_find(const struct vfs_object *dir, const char *name,
                             const struct timespec *ctime, struct vfs_handle *handle);
 /* handle_size 0: nothing has that name. ctime NULL: as a hint. */

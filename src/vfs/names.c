@@ -2,16 +2,16 @@
 /*
  * Names looked up lately: (directory, name) -> handle, or -> nothing there.
  *
- * 1. An answer is given only for a directory whose ctime is now what it was when the answer was read
- *    from the file system. Every change of a directory's names changes its ctime, so the name still
- *    leads where it led, also where local processes make the changes.
+ * 1. An answer is given only for a directory whose ctime is now what it was when the answer was
+ * read from the file system. Every change of a directory's names changes its ctime, so the name
+ * still leads where it led, also where local processes make the changes.
  * 2. Two changes within one tick of the file system's clock leave one ctime. So an answer is only
  *    kept as such when, before it was read, the clock was past the directory's ctime by more than a
  *    tick: whatever changes the directory after that moment gives it another ctime.
  * 3. Apart from that the table is a hint: what a name led to when last heard of.
  *
- * The table has a fixed size, and a new name takes the place of the one that was there. Nobody waits
- * for an entry: if it is busy, the file system is asked.
+ * The table has a fixed size, and a new name takes the place of the one that was there. Nobody
+ * waits for an entry: if it is busy, the file system is asked.
  */
 #include "vfs/internal.h"
 
@@ -30,7 +30,7 @@
 
 struct name_entry {
     atomic_flag busy;
-    bool certain; /* for a directory with this ctime; else a hint */
+    bool certain;        /* for a directory with this ctime; else a hint */
     uint8_t name_size;   /* 0: empty */
     uint8_t handle_size; /* 0: nothing has that name */
     uint64_t dir;        /* the MAC of its handle */
@@ -43,7 +43,8 @@ bool time_is_settled(const struct timespec *ctime)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    int64_t age_ns = (now.tv_sec - ctime->tv_sec) * INT64_C(1000000000) + now.tv_nsec - ctime->tv_nsec;
+    int64_t age_ns =
+        (now.tv_sec - ctime->tv_sec) * INT64_C(1000000000) + now.tv_nsec - ctime->tv_nsec;
     return age_ns > (ctime->tv_nsec != 0 ? TICK_FINE_NS : TICK_COARSE_NS);
 }
 

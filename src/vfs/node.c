@@ -95,9 +95,10 @@ static int open_exports(struct vfs *vfs, struct err *err)
         vfs->export_count++;
         for (uint32_t j = 0; j < i; j++) {
             if (vfs->exports[j].id == export->id) {
-                return err_set(err, -EEXIST,
-                               "%s and %s look the same to clients: give them different fsid= values",
-                               vfs->exports[j].entry->path, export->entry->path);
+                return err_set(
+                    err, -EEXIST,
+                    "%s and %s look the same to clients: give them different fsid= values",
+                    vfs->exports[j].entry->path, export->entry->path);
             }
         }
     }

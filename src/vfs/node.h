@@ -41,16 +41,7 @@ struct vfs_bytes {
     uint32_t size;
 };
 
-enum vfs_type {
-    VFS_NONE = 0,
-    VFS_REG,
-    VFS_DIR,
-    VFS_BLK,
-    VFS_CHR,
-    VFS_LNK,
-    VFS_SOCK,
-    VFS_FIFO
-};
+enum vfs_type { VFS_NONE = 0, VFS_REG, VFS_DIR, VFS_BLK, VFS_CHR, VFS_LNK, VFS_SOCK, VFS_FIFO };
 
 struct vfs_attr {
     enum vfs_type type;
@@ -98,16 +89,16 @@ struct vfs_call {
 };
 
 struct vfs_options {
-    const char *state_dir; /* holds the handle key (made if missing, mode 0600) */
+    const char *state_dir;            /* holds the handle key (made if missing, mode 0600) */
     const struct export_table *table; /* must outlive the vfs */
-    uint32_t fd_count_max; /* descriptors the object cache may hold; 0: derived from RLIMIT_NOFILE */
+    uint32_t fd_count_max; /* descriptors of the object cache; 0: derived from RLIMIT_NOFILE */
     /* Called by vfs_open when the exports are open and before it starts threads: the place to give
      * up the privilege that opening needed, since threads inherit. May be NULL. */
     int (*opened)(void *arg, struct err *err);
     /* See journal/commit.h; called on the journal's thread. */
     void (*durable)(void *arg, uint64_t lsn, int error);
-    /* Stands in for fsync and its kin (how: enum journal_how), so that tests can make them fail. NULL:
-     * the real ones. */
+    /* Stands in for fsync and its kin (how: enum journal_how), so that tests can make them fail.
+     * NULL: the real ones. */
     int (*sync)(void *arg, int fd, int how);
     void *arg;
 };
@@ -129,8 +120,8 @@ uint64_t vfs_writeverf(const struct vfs *vfs);
  * export is not for this client; -EPERM: `secure`, and a high port. Attributes are not read. */
 int vfs_get(struct vfs_call *call, struct vfs_bytes handle, struct vfs_node *node) MUST_USE;
 
-/* The object at a path, for MNT: the export itself or a directory below one (longest match; symbolic
- * links are not followed below the export). -ENOENT, -EACCES, -EPERM, -ENOTDIR. */
+/* The object at a path, for MNT: the export itself or a directory below one (longest match;
+ * symbolic links are not followed below the export). -ENOENT, -EACCES, -EPERM, -ENOTDIR. */
 int vfs_root(struct vfs_call *call, struct vfs_bytes path, struct vfs_node *node) MUST_USE;
 
 void vfs_put(struct vfs_node *node);
@@ -157,9 +148,9 @@ struct vfs_sattr {
 int vfs_setattr(struct vfs_call *call, struct vfs_node *node, const struct vfs_sattr *sattr,
                 const struct timespec *guard_ctime) MUST_USE;
 
-#define VFS_MAY_READ 1U     /* read a file, list a directory */
-#define VFS_MAY_WRITE 2U    /* change a file's data, add to a directory */
-#define VFS_MAY_EXEC 4U     /* run a file, look names up */
+#define VFS_MAY_READ 1U  /* read a file, list a directory */
+#define VFS_MAY_WRITE 2U /* change a file's data, add to a directory */
+#define VFS_MAY_EXEC 4U  /* run a file, look names up */
 /* Which of `want` the file system grants. Also fills attr. */
 int vfs_access(struct vfs_call *call, struct vfs_node *node, uint32_t want,
                uint32_t *granted) MUST_USE;
@@ -172,7 +163,8 @@ struct vfs_fsstat {
 };
 int vfs_fsstat(struct vfs_call *call, struct vfs_node *node, struct vfs_fsstat *stat) MUST_USE;
 
-/* ---- names (dir.c): dir.attr, dir.before are filled where the call changes dir; dir.attr always ---- */
+/* ---- names (dir.c): dir.attr, dir.before are filled where the call changes dir; dir.attr always
+ * ---- */
 
 int vfs_lookup(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes name,
                struct vfs_node *node) MUST_USE;
@@ -225,14 +217,16 @@ int vfs_readdir(struct vfs_call *call, struct vfs_node *dir, uint64_t cookie, bo
 
 /* ---- data (file.c) ---- */
 
-/* What a read gives: bytes in the buffer, or, where it pays, a part of a file to be sent as it is. */
+/* What a read gives: bytes in the buffer, or, where it pays, a part of a file to be sent as it is.
+ */
 struct vfs_data {
     uint32_t size; /* bytes read; fewer than asked only at the end of the file */
     bool eof;
     const uint8_t *bytes; /* NULL: use fd */
     int fd;
     uint64_t offset;
-    void (*release)(void *owner); /* must be called once if not NULL, when bytes or fd are done with */
+    void (*release)(
+        void *owner); /* must be called once if not NULL, when bytes or fd are done with */
     void *owner;
 };
 /* Reads up to count bytes. Small reads land in buffer (buffer_bytes may be less than count); others

@@ -5,15 +5,15 @@
  * 1. An object is in the table from object_obtain until it is freed. References are counted; the
  *    table itself holds none. A reference is only made from another one or under the shard's lock.
  * 2. Under the shard's lock, and with no reference left, an object is taken out of the table to be
- *    freed; with none but the janitor's it may lose a descriptor. So a descriptor got with object_fd
- *    is good as long as the reference is.
+ *    freed; with none but the janitor's it may lose a descriptor. So a descriptor got with
+ * object_fd is good as long as the reference is.
  * 3. There are at most fd_count_max descriptors. To open one more, an idle object is evicted, cold
  *    ones first; when all are in use the caller gets -EMFILE and the client comes again.
  * 4. An object that nobody used for a few seconds is freed: a deleted file gives its space back, a
  *    program can be executed after it was written (ETXTBSY), memory is bounded by what is in use.
  * 5. An object with unstable data keeps a descriptor until the kernel has written the data, and the
- *    descriptor is then asked how that went: the kernel tells of a failed writeback only who had the
- *    file open, and a failure is a new write verifier.
+ *    descriptor is then asked how that went: the kernel tells of a failed writeback only who had
+ * the file open, and a failure is a new write verifier.
  * 6. Anything not yet durable is kept by the journal's reference.
  */
 #include "vfs/internal.h"
@@ -87,8 +87,8 @@ static void table_remove(struct object_table *table, struct object_shard *shard,
 
 /* ---- unstable data ---- */
 
-/* Whether pages of the file wait to be written, or are being written. Without cachestat(2): until the
- * kernel must have done it. */
+/* Whether pages of the file wait to be written, or are being written. Without cachestat(2): until
+ * the kernel must have done it. */
 static bool has_dirty_pages(int fd, unsigned idle_ticks)
 {
     struct cache_range all = {0};
@@ -99,8 +99,8 @@ static bool has_dirty_pages(int fd, unsigned idle_ticks)
     return idle_ticks < DIRTY_TICKS_MAX;
 }
 
-/* Waits for writeback under way, and for what flags add; a failure since the descriptor was opened is
- * a new verifier. Commits no metadata: nobody was promised anything. */
+/* Waits for writeback under way, and for what flags add; a failure since the descriptor was opened
+ * is a new verifier. Commits no metadata: nobody was promised anything. */
 static void check_writeback(struct vfs *vfs, int fd, unsigned flags)
 {
     if (sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | flags) != 0 && errno != ESPIPE) {
@@ -153,8 +153,9 @@ static int open_fd(struct vfs_object *object, enum object_fd_kind kind)
     return fd;
 }
 
-/* An idle object of the shard that has a descriptor, taken out of the table. One that was used since
- * it was last looked at gets another turn (the clock algorithm), and so do dirty ones at first. */
+/* An idle object of the shard that has a descriptor, taken out of the table. One that was used
+ * since it was last looked at gets another turn (the clock algorithm), and so do dirty ones at
+ * first. */
 static struct vfs_object *take_idle(struct object_table *table, struct object_shard *shard,
                                     bool also_warm)
 {
@@ -178,7 +179,8 @@ static bool evict(struct vfs *vfs)
 {
     struct object_table *table = &vfs->objects;
     for (unsigned round = 0; round < 2 * SHARD_COUNT; round++) {
-        struct object_shard *shard = &table->shards[atomic_fetch_add(&table->hand, 1) % SHARD_COUNT];
+        struct object_shard *shard =
+            &table->shards[atomic_fetch_add(&table->hand, 1) % SHARD_COUNT];
         pthread_mutex_lock(&shard->lock);
         struct vfs_object *victim = take_idle(table, shard, round >= SHARD_COUNT);
         pthread_mutex_unlock(&shard->lock);
@@ -357,9 +359,8 @@ static struct vfs_object *find_locked(struct vfs *vfs, struct object_shard *shar
                                       const uint8_t *handle, uint32_t size_bytes)
 {
     struct vfs_object *object = *bucket_of(&vfs->objects, shard, hash);
-    while (object != NULL &&
-           (object->hash != hash || object->handle_size != size_bytes ||
-            memcmp(object->handle, handle, size_bytes) != 0)) {
+    while (object != NULL && (object->hash != hash || object->handle_size != size_bytes ||
+                              memcmp(object->handle, handle, size_bytes) != 0)) {
         object = object->bucket_next;
     }
     if (object != NULL) {
@@ -497,8 +498,8 @@ void object_set_stale(struct vfs_object *object)
 
 /* ---- the janitor ---- */
 
-/* Gives the write descriptor up for one to read with, which also hears of failures: a program that was
- * written can be executed then. Nobody else must refer to the object. */
+/* Gives the write descriptor up for one to read with, which also hears of failures: a program that
+ * was written can be executed then. Nobody else must refer to the object. */
 static void downgrade(struct vfs *vfs, struct vfs_object *object)
 {
     struct object_shard *shard = shard_of(vfs, object->hash);

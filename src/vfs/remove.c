@@ -5,8 +5,8 @@
  * An object that lost its last name is forgotten at once, so that the file system frees it.
  *
  * DEPARTS: RFC 1813 §3.3.14 wants NFS3ERR_EXIST where source and target of RENAME are of different
- * kinds or the target is not empty. The kernel's EISDIR, ENOTDIR and ENOTEMPTY are passed on, as other
- * Linux servers do: they are what programs expect of rename(2).
+ * kinds or the target is not empty. The kernel's EISDIR, ENOTDIR and ENOTEMPTY are passed on, as
+ * other Linux servers do: they are what programs expect of rename(2).
  */
 #include "vfs/internal.h"
 
@@ -14,8 +14,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* The cached object that a name leads to, to be looked at again when the name is gone. NULL if there
- * is none. A hint that is wrong only means that the file system frees the real one a little later. */
+/* The cached object that a name leads to, to be looked at again when the name is gone. NULL if
+ * there is none. A hint that is wrong only means that the file system frees the real one a little
+ * later. */
 static struct vfs_object *cached_victim(const struct vfs_node *dir, int dir_fd, const char *name)
 {
     struct vfs_handle handle;

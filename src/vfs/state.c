@@ -128,8 +128,10 @@ int state_open(const char *dir, struct vfs_state *state, struct err *err)
     }
     int error = open_key(dir_fd, state->key);
     if (error == -EBADMSG) {
-        err_set(err, error, "%s/" KEY_FILE " is not a key of %d bytes; removing it makes all handles"
-                " that clients have stale", dir, SIPHASH_KEY_BYTES);
+        err_set(err, error,
+                "%s/" KEY_FILE " is not a key of %d bytes; removing it makes all handles"
+                " that clients have stale",
+                dir, SIPHASH_KEY_BYTES);
     } else if (error != 0) {
         err_set(err, error, "%s/" KEY_FILE ": %s", dir, strerror(-error));
     } else {

@@ -55,7 +55,12 @@ struct ext4_uuid {
     uint32_t flags;
     uint8_t uuid[UUID_BYTES];
 };
-#define IOCTL_EXT4_UUID _IOR('f', 44, struct {uint32_t size; uint32_t flags;})
+#define IOCTL_EXT4_UUID                                                                            \
+    _IOR(                                                                                          \
+        'f', 44, struct {                                                                          \
+            uint32_t size;                                                                         \
+            uint32_t flags;                                                                        \
+        })
 
 #define EXT4_MAGIC 0xef53
 #define XFS_MAGIC 0x58465342
@@ -173,13 +178,16 @@ static int open_root_handle(struct vfs_export *export, union handle_kernel *root
 {
     const char *path = export->entry->path;
     root->head.handle_bytes = HANDLE_KERNEL_BYTES_MAX;
-    if (name_to_handle_at(export->mount_fd, "", &root->head, &export->mount_id, AT_EMPTY_PATH) != 0) {
+    if (name_to_handle_at(export->mount_fd, "", &root->head, &export->mount_id, AT_EMPTY_PATH) !=
+        0) {
         return errno == EOVERFLOW
-                   ? err_set(err, -EOVERFLOW, "cannot export %s: its file system's handles are over "
-                             "%d bytes, which does not fit into an NFS handle", path,
-                             HANDLE_KERNEL_BYTES_MAX)
-                   : err_set(err, -errno, "cannot export %s: its file system has no file handles (%s)",
-                             path, strerror(errno));
+                   ? err_set(err, -EOVERFLOW,
+                             "cannot export %s: its file system's handles are over "
+                             "%d bytes, which does not fit into an NFS handle",
+                             path, HANDLE_KERNEL_BYTES_MAX)
+                   : err_set(err, -errno,
+                             "cannot export %s: its file system has no file handles (%s)", path,
+                             strerror(errno));
     }
     if (root->head.handle_type < 0 || root->head.handle_type > UINT8_MAX) {
         return err_set(err, -EOVERFLOW, "cannot export %s: unknown kind of file handle %d", path,
@@ -187,8 +195,10 @@ static int open_root_handle(struct vfs_export *export, union handle_kernel *root
     }
     int fd = open_by_handle_at(export->mount_fd, &root->head, O_PATH | O_CLOEXEC);
     if (fd < 0) {
-        return err_set(err, -errno, "cannot export %s: its file system does not open files by handle "
-                       "(%s)", path, strerror(errno));
+        return err_set(err, -errno,
+                       "cannot export %s: its file system does not open files by handle "
+                       "(%s)",
+                       path, strerror(errno));
     }
     close(fd);
     return 0;

@@ -111,10 +111,8 @@ static int teardown(void **state)
 
 static uint64_t append(struct bench *bench, int file, enum journal_how how)
 {
-    struct journal_item item = {.fd = bench->fds[file],
-                                .how = how,
-                                .release = on_release,
-                                .owner = &bench->released};
+    struct journal_item item = {
+        .fd = bench->fds[file], .how = how, .release = on_release, .owner = &bench->released};
     return journal_append(bench->journal, &item, 1);
 }
 
@@ -126,7 +124,7 @@ static void set_gate(struct bench *bench, bool closed)
     pthread_mutex_unlock(&bench->lock);
 }
 
-/* Closes the gate, and brings a group of one before it, so that what is appended next is together. */
+/* Closes the gate with a group of one before it: what is appended next is one group. */
 static void hold_first_group(struct bench *bench)
 {
     set_gate(bench, true);

@@ -2,6 +2,8 @@
 /* GETATTR, SETATTR, ACCESS, FSSTAT: RFC 1813 §3.3.1, §3.3.2, §3.3.4, §3.3.18. */
 #include "place.h"
 
+#include <sys/xattr.h>
+
 static int setattr(struct place *place, uint32_t uid, const char *path,
                    const struct vfs_sattr *sattr, const struct timespec *guard,
                    struct vfs_node *node)
@@ -37,8 +39,8 @@ static void guard_lets_only_the_known_ctime_through(void **state)
 
 static void times_before_1970_and_after_2038(void **state)
 {
-    static const int64_t seconds[] = {-315619200, 2208988800, 4417977600, 0, -1, 2147483647,
-                                      2147483648};
+    static const int64_t seconds[] = {-315619200, 2208988800, 4417977600, 0,
+                                      -1,         2147483647, 2147483648};
     struct place *place = *state;
     place_write_local(place, "f", "x", 0644, 0, 0);
     for (size_t i = 0; i < COUNT_OF(seconds); i++) {
@@ -94,8 +96,15 @@ static void owner_and_mode(void **state)
     assert_int_equal(node.attr.mode, 06711);
     assert_int_equal(setattr(place, 0, "f", &give, NULL, &node), 0);
     /* Everything at once. */
-    struct vfs_sattr all = {.set_uid = true, .uid = 7, .set_gid = true, .gid = 8, .set_mode = true,
-                            .mode = 0640, .set_size = true, .size = 10, .mtime_how = VFS_TIME_SET,
+    struct vfs_sattr all = {.set_uid = true,
+                            .uid = 7,
+                            .set_gid = true,
+                            .gid = 8,
+                            .set_mode = true,
+                            .mode = 0640,
+                            .set_size = true,
+                            .size = 10,
+                            .mtime_how = VFS_TIME_SET,
                             .mtime = {.tv_sec = 11}};
     assert_int_equal(setattr(place, 0, "f", &all, NULL, &node), 0);
     assert_int_equal(node.attr.uid, 7);
@@ -156,6 +165,49 @@ static void access_is_what_the_kernel_says(void **state)
     assert_int_equal(granted(place, 3000, "f", 7), 0);
     assert_int_equal(granted(place, 0, "f", 7), VFS_MAY_READ | VFS_MAY_WRITE);
     assert_int_equal(granted(place, 3000, "", 7), 7);
+}
+
+/* linux/posix_acl_xattr.h: version 2, then tag, permissions, id. */
+static void give_acl(const char *path, uint32_t uid, uint16_t permissions)
+{
+    struct {
+        uint32_t version;
+        struct {
+            uint16_t tag, permissions;
+            uint32_t id;
+        } entries[5];
+    } acl = {2,
+             {{1, 6, UINT32_MAX},
+              {2, permissions, uid},
+              {4, 4, UINT32_MAX},
+              {16, 7, UINT32_MAX},
+              {32, 4, UINT32_MAX}}};
+    assert_int_equal(setxattr(path, "system.posix_acl_access", &acl, sizeof acl, 0), 0);
+}
+
+static void access_control_lists_are_obeyed(void **state)
+{
+    struct place *place = *state;
+    struct vfs_node node = {0};
+    struct vfs_data data;
+    uint8_t buffer[4];
+    place_write_local(place, "f", "x", 0644, 0, 0);
+    for (int round = 0; round < 6; round++) {
+        if (round % 2 == 0) {
+            usleep(70000);
+        }
+        give_acl(place_local(place, "f"), 1000, 0);
+        assert_int_equal(granted(place, 1000, "f", 7), 0);
+        assert_int_equal(granted(place, 1001, "f", 7), VFS_MAY_READ);
+        struct vfs_handle handle = place_handle(place, "f");
+        struct vfs_call call = place_call(place, 1000, 1000);
+        assert_int_equal(place_get(&call, &handle, &node), 0);
+        assert_int_equal(vfs_read(&call, &node, 0, 4, buffer, 4, &data), -EACCES);
+        vfs_put(&node);
+        give_acl(place_local(place, "f"), 1000, 7);
+        assert_int_equal(granted(place, 1000, "f", 7), 7);
+        assert_int_equal(granted(place, 1001, "f", 7), VFS_MAY_READ);
+    }
 }
 
 static void supplementary_groups_count(void **state)
@@ -275,6 +327,7 @@ int main(void)
         TEST(owner_and_mode),
         TEST(size_needs_write_permission_but_not_from_the_owner),
         TEST(access_is_what_the_kernel_says),
+        TEST(access_control_lists_are_obeyed),
         TEST(supplementary_groups_count),
         TEST(squashing_makes_nobody_of_root),
         TEST(sticky_directories_protect_other_peoples_files),

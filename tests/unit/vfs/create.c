@@ -22,8 +22,8 @@ static void exclusive_verifier_keeps_every_bit(void **state)
 {
     struct place *place = *state;
     static const char *const verfs[] = {"\xff\xff\xff\xff\x80\x00\x00\x01", "\0\0\0\0\0\0\0\0",
-                                        "\xff\xff\xff\xff\xff\xff\xff\xff",
-                                        "\x80\0\0\0\0\0\0\x80", "\x01\x23\x45\x67\x89\xab\xcd\xef"};
+                                        "\xff\xff\xff\xff\xff\xff\xff\xff", "\x80\0\0\0\0\0\0\x80",
+                                        "\x01\x23\x45\x67\x89\xab\xcd\xef"};
     for (size_t i = 0; i < COUNT_OF(verfs); i++) {
         char name[16], verf[8];
         struct vfs_node node = {0};
@@ -228,8 +228,8 @@ static void links_and_devices(void **state)
     uint8_t target[64];
     uint32_t size = 0;
     assert_int_equal(place_get(&call, &handle, &dir), 0);
-    assert_int_equal(vfs_symlink(&call, &dir, PLACE_NAME("l"), PLACE_NAME("no/where"), &sattr, &node),
-                     0);
+    assert_int_equal(
+        vfs_symlink(&call, &dir, PLACE_NAME("l"), PLACE_NAME("no/where"), &sattr, &node), 0);
     assert_int_equal(node.attr.type, VFS_LNK);
     assert_int_equal(vfs_readlink(&call, &node, target, sizeof target, &size), 0);
     unit_same_bytes(target, size, (const uint8_t *)"no/where", 8);
@@ -264,12 +264,14 @@ static void links_and_devices(void **state)
     assert_int_equal(vfs_mknod(&call, &dir, PLACE_NAME("s"), VFS_SOCK, 0, 0, &sattr, &node), 0);
     assert_int_equal(node.attr.type, VFS_SOCK);
     vfs_put(&node);
-    assert_int_equal(vfs_mknod(&call, &dir, PLACE_NAME("d"), VFS_DIR, 0, 0, &sattr, &node), -EINVAL);
+    assert_int_equal(vfs_mknod(&call, &dir, PLACE_NAME("d"), VFS_DIR, 0, 0, &sattr, &node),
+                     -EINVAL);
     vfs_put(&dir);
 
     struct vfs_call user = place_call(place, 1000, 1000);
     assert_int_equal(place_get(&user, &handle, &dir), 0);
-    assert_int_equal(vfs_mknod(&user, &dir, PLACE_NAME("c2"), VFS_CHR, 1, 3, &sattr, &node), -EPERM);
+    assert_int_equal(vfs_mknod(&user, &dir, PLACE_NAME("c2"), VFS_CHR, 1, 3, &sattr, &node),
+                     -EPERM);
     vfs_put(&dir);
 }
 

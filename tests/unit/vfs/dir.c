@@ -57,8 +57,9 @@ static bool page(struct walk *walk)
     bool eof = false;
     walk->taken = 0;
     assert_int_equal(place_get(&call, &walk->dir, &dir), 0);
-    assert_int_equal(vfs_readdir(&call, &dir, walk->cookie, walk->plus, walk->per_page * 32, take,
-                                 walk, &eof), 0);
+    assert_int_equal(
+        vfs_readdir(&call, &dir, walk->cookie, walk->plus, walk->per_page * 32, take, walk, &eof),
+        0);
     assert_true(dir.has_attr);
     vfs_put(&dir);
     walk->pages++;
@@ -345,9 +346,9 @@ static void mnt_paths(void **state)
     static const struct {
         const char *tail;
         int result;
-    } cases[] = {{"", 0},         {"/", 0},         {"//a/./b/", 0},     {"/a/b", 0},
-                 {"/l", -ENOTDIR}, {"/l/b", -ENOTDIR}, {"/f", -ENOTDIR}, {"/none", -ENOENT},
-                 {"/a/../..", -EACCES}};
+    } cases[] = {{"", 0},          {"/", 0},           {"//a/./b/", 0},
+                 {"/a/b", 0},      {"/l", -ENOTDIR},   {"/l/b", -ENOTDIR},
+                 {"/f", -ENOTDIR}, {"/none", -ENOENT}, {"/a/../..", -EACCES}};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         snprintf(path, sizeof path, "%s%s", place->path, cases[i].tail);
         int err = vfs_root(&call, PLACE_NAME(path), &node);

@@ -2,6 +2,8 @@
 /* READ, WRITE, COMMIT: RFC 1813 §3.3.6, §3.3.7, §3.3.21. */
 #include "place.h"
 
+#include "journal/commit.h"
+
 #include <stdatomic.h>
 
 struct file {
@@ -71,10 +73,17 @@ static void read_ends_where_the_file_does(void **state)
         uint32_t size;
         bool eof;
     } cases[] = {
-        {0, 512, 139, true},    {0, 139, 139, true},         {0, 138, 138, false},
-        {139, 1, 0, true},      {UINT64_C(1) << 40, 1, 0, true},
-        {0, 0, 0, false},       {139, 0, 0, true},           {UINT64_C(1) << 63, 0, 0, true},
-        {UINT64_MAX, 8, 0, true}, {138, UINT32_MAX, 1, true}, {100, 20, 20, false},
+        {0, 512, 139, true},
+        {0, 139, 139, true},
+        {0, 138, 138, false},
+        {139, 1, 0, true},
+        {UINT64_C(1) << 40, 1, 0, true},
+        {0, 0, 0, false},
+        {139, 0, 0, true},
+        {UINT64_C(1) << 63, 0, 0, true},
+        {UINT64_MAX, 8, 0, true},
+        {138, UINT32_MAX, 1, true},
+        {100, 20, 20, false},
     };
     struct place *place = *state;
     struct file file = make_file(place, "f", 139);
@@ -130,7 +139,8 @@ static int write_file(struct place *place, uint32_t uid, const struct vfs_handle
     *call = place_call(place, uid, uid);
     int err = place_get(call, handle, node);
     if (err == 0) {
-        err = vfs_write(call, node, offset, (const uint8_t *)text, size, stable, written, &committed);
+        err =
+            vfs_write(call, node, offset, (const uint8_t *)text, size, stable, written, &committed);
         assert_int_equal(committed, stable);
     }
     vfs_put(node);
@@ -144,24 +154,26 @@ static void writes_land_and_report_before_and_after(void **state)
     struct vfs_node node = {0};
     struct vfs_call call;
     uint32_t written;
-    assert_int_equal(write_file(place, 0, &file.handle, 0, "hello", 5, VFS_UNSTABLE, &node, &written,
-                                &call), 0);
+    assert_int_equal(
+        write_file(place, 0, &file.handle, 0, "hello", 5, VFS_UNSTABLE, &node, &written, &call), 0);
     assert_int_equal(written, 5);
     assert_int_equal(node.before.size, 0);
     assert_int_equal(node.attr.size, 5);
-    assert_int_equal(write_file(place, 0, &file.handle, 100, "x", 1, VFS_FILE_SYNC, &node, &written,
-                                &call), 0);
+    assert_int_equal(
+        write_file(place, 0, &file.handle, 100, "x", 1, VFS_FILE_SYNC, &node, &written, &call), 0);
     assert_int_equal(node.before.size, 5);
     assert_int_equal(node.attr.size, 101);
     /* Nothing, anywhere, is fine and changes nothing. */
-    assert_int_equal(write_file(place, 0, &file.handle, 5000, "", 0, VFS_FILE_SYNC, &node, &written,
-                                &call), 0);
+    assert_int_equal(
+        write_file(place, 0, &file.handle, 5000, "", 0, VFS_FILE_SYNC, &node, &written, &call), 0);
     assert_int_equal(node.attr.size, 101);
     /* Where no file can be. */
     assert_int_equal(write_file(place, 0, &file.handle, INT64_MAX, "ab", 2, VFS_UNSTABLE, &node,
-                                &written, &call), -EFBIG);
+                                &written, &call),
+                     -EFBIG);
     assert_int_equal(write_file(place, 0, &file.handle, UINT64_MAX, "ab", 2, VFS_UNSTABLE, &node,
-                                &written, &call), -EFBIG);
+                                &written, &call),
+                     -EFBIG);
 }
 
 static void owner_reads_and_writes_whatever_the_mode(void **state)
@@ -174,10 +186,10 @@ static void owner_reads_and_writes_whatever_the_mode(void **state)
     uint32_t written;
     place_write_local(place, "f", "text", 0, 1000, 1000);
     struct vfs_handle handle = place_handle(place, "f");
-    assert_int_equal(write_file(place, 1000, &handle, 0, "T", 1, VFS_UNSTABLE, &node, &written,
-                                &call), 0);
-    assert_int_equal(write_file(place, 1001, &handle, 0, "T", 1, VFS_UNSTABLE, &node, &written,
-                                &call), -EACCES);
+    assert_int_equal(
+        write_file(place, 1000, &handle, 0, "T", 1, VFS_UNSTABLE, &node, &written, &call), 0);
+    assert_int_equal(
+        write_file(place, 1001, &handle, 0, "T", 1, VFS_UNSTABLE, &node, &written, &call), -EACCES);
     call = place_call(place, 1000, 1000);
     assert_int_equal(place_get(&call, &handle, &node), 0);
     assert_int_equal(vfs_read(&call, &node, 0, 16, buffer, 16, &data), 0);
@@ -204,8 +216,8 @@ static void writing_clears_setuid(void **state)
     uint32_t written;
     place_write_local(place, "f", "text", 06777, 1000, 1000);
     struct vfs_handle handle = place_handle(place, "f");
-    assert_int_equal(write_file(place, 1001, &handle, 0, "T", 1, VFS_UNSTABLE, &node, &written,
-                                &call), 0);
+    assert_int_equal(
+        write_file(place, 1001, &handle, 0, "T", 1, VFS_UNSTABLE, &node, &written, &call), 0);
     assert_int_equal(node.attr.mode, 0777);
 }
 
@@ -228,12 +240,13 @@ static void a_local_change_is_seen_by_the_next_call(void **state)
 
 static atomic_int sync_calls;
 static atomic_int sync_error;
+static atomic_int sync_hows;
 
 static int fake_sync(void *arg, int fd, int how)
 {
     (void)arg;
-    (void)how;
     assert_true(fcntl(fd, F_GETFL) >= 0);
+    atomic_fetch_or(&sync_hows, 1 << how);
     atomic_fetch_add(&sync_calls, 1);
     return atomic_load(&sync_error);
 }
@@ -255,12 +268,12 @@ static void stable_writes_wait_and_unstable_ones_do_not(void **state)
     struct vfs_node node = {0};
     struct vfs_call call;
     uint32_t written;
-    assert_int_equal(write_file(place, 0, &file.handle, 0, "a", 1, VFS_UNSTABLE, &node, &written,
-                                &call), 0);
+    assert_int_equal(
+        write_file(place, 0, &file.handle, 0, "a", 1, VFS_UNSTABLE, &node, &written, &call), 0);
     assert_int_equal(call.lsn, 0);
     atomic_store(&sync_calls, 0);
-    assert_int_equal(write_file(place, 0, &file.handle, 0, "a", 1, VFS_FILE_SYNC, &node, &written,
-                                &call), 0);
+    assert_int_equal(
+        write_file(place, 0, &file.handle, 0, "a", 1, VFS_FILE_SYNC, &node, &written, &call), 0);
     assert_true(call.lsn > 0);
     assert_int_equal(place_wait(place, call.lsn), 0);
     assert_int_equal(atomic_load(&sync_calls), 1);
@@ -282,16 +295,73 @@ static void a_failed_sync_changes_the_write_verifier(void **state)
     uint32_t written;
     uint64_t verf = vfs_writeverf(place->vfs);
     atomic_store(&sync_error, -EIO);
-    assert_int_equal(write_file(place, 0, &file.handle, 0, "a", 1, VFS_FILE_SYNC, &node, &written,
-                                &call), 0);
+    assert_int_equal(
+        write_file(place, 0, &file.handle, 0, "a", 1, VFS_FILE_SYNC, &node, &written, &call), 0);
     assert_int_equal(place_wait(place, call.lsn), -EIO);
     assert_int_not_equal(vfs_writeverf(place->vfs), verf);
     verf = vfs_writeverf(place->vfs);
     atomic_store(&sync_error, 0);
-    assert_int_equal(write_file(place, 0, &file.handle, 0, "a", 1, VFS_FILE_SYNC, &node, &written,
-                                &call), 0);
+    assert_int_equal(
+        write_file(place, 0, &file.handle, 0, "a", 1, VFS_FILE_SYNC, &node, &written, &call), 0);
     assert_int_equal(place_wait(place, call.lsn), 0);
     assert_int_equal(vfs_writeverf(place->vfs), verf);
+}
+
+/* Waits for the change, and returns how it was made durable: bits 1 << enum journal_how. */
+static int settle(struct place *place, struct vfs_call *call, int err)
+{
+    assert_int_equal(err, 0);
+    assert_true(call->lsn > 0);
+    assert_int_equal(place_wait(place, call->lsn), 0);
+    call->lsn = 0;
+    return atomic_exchange(&sync_hows, 0);
+}
+
+static void every_change_of_a_sync_export_is_made_durable(void **state)
+{
+    struct place *place = *state;
+    const int file = 1 << JOURNAL_FSYNC, whole = 1 << JOURNAL_SYNCFS;
+    struct vfs_handle root = place_handle(place, "");
+    struct vfs_call call = place_root_call(place);
+    struct vfs_node dir = {0}, node = {0}, other = {0};
+    struct vfs_sattr sattr = {.set_mode = true, .mode = 0755};
+    struct vfs_bytes name = PLACE_NAME("n"), target = PLACE_NAME("target");
+    assert_int_equal(place_get(&call, &root, &dir), 0);
+    assert_int_equal(place_get(&call, &root, &other), 0);
+    atomic_store(&sync_hows, 0);
+
+    assert_int_equal(settle(place, &call, vfs_mkdir(&call, &dir, name, &sattr, &node)), file);
+    vfs_put(&node);
+    assert_int_equal(settle(place, &call, vfs_rmdir(&call, &dir, name)), file);
+    int err = vfs_create(&call, &dir, name, VFS_GUARDED, &sattr, NULL, &node);
+    assert_int_equal(settle(place, &call, err), file);
+    assert_int_equal(settle(place, &call, vfs_setattr(&call, &node, &sattr, NULL)), file);
+    err = vfs_link(&call, &node, &dir, PLACE_NAME("m"));
+    assert_int_equal(settle(place, &call, err), file);
+    vfs_put(&node);
+    err = vfs_rename(&call, &dir, name, &other, PLACE_NAME("o"));
+    assert_int_equal(settle(place, &call, err), file);
+    assert_int_equal(settle(place, &call, vfs_remove(&call, &dir, PLACE_NAME("o"))), file);
+    err = vfs_create(&call, &dir, name, VFS_EXCLUSIVE, NULL, (const uint8_t *)"12345678", &node);
+    assert_int_equal(settle(place, &call, err), file);
+    vfs_put(&node);
+
+    /* What has no descriptor to sync by. */
+    err = vfs_symlink(&call, &dir, PLACE_NAME("l"), target, &sattr, &node);
+    assert_true((settle(place, &call, err) & whole) != 0);
+    sattr = (struct vfs_sattr){.mtime_how = VFS_TIME_NOW, .atime_how = VFS_TIME_NOW};
+    assert_int_equal(settle(place, &call, vfs_setattr(&call, &node, &sattr, NULL)), whole);
+    vfs_put(&node);
+    err = vfs_mknod(&call, &dir, PLACE_NAME("p"), VFS_FIFO, 0, 0, &sattr, &node);
+    assert_true((settle(place, &call, err) & whole) != 0);
+    vfs_put(&node);
+
+    /* What changed nothing waits for nothing. */
+    err = vfs_create(&call, &dir, name, VFS_GUARDED, &sattr, NULL, &node);
+    assert_int_equal(err, -EEXIST);
+    assert_int_equal(call.lsn, 0);
+    vfs_put(&other);
+    vfs_put(&dir);
 }
 
 static atomic_int gate; /* syncs wait while 1 */
@@ -365,8 +435,9 @@ static void async_exports_wait_for_nothing(void **state)
     enum vfs_stable committed;
     assert_int_equal(place_get(&call, &root, &dir), 0);
     assert_int_equal(vfs_create(&call, &dir, PLACE_NAME("f"), VFS_GUARDED, &sattr, NULL, &node), 0);
-    assert_int_equal(vfs_write(&call, &node, 0, (const uint8_t *)"x", 1, VFS_FILE_SYNC, &written,
-                               &committed), 0);
+    assert_int_equal(
+        vfs_write(&call, &node, 0, (const uint8_t *)"x", 1, VFS_FILE_SYNC, &written, &committed),
+        0);
     assert_int_equal(committed, VFS_FILE_SYNC);
     assert_int_equal(vfs_commit(&call, &node, 0, 0), 0);
     assert_int_equal(vfs_setattr(&call, &node, &sattr, NULL), 0);
@@ -387,10 +458,12 @@ int main(void)
         TEST(owner_reads_and_writes_whatever_the_mode),
         TEST(writing_clears_setuid),
         TEST(a_local_change_is_seen_by_the_next_call),
-        cmocka_unit_test_setup_teardown(stable_writes_wait_and_unstable_ones_do_not, setup_fake_sync,
-                                        place_teardown),
+        cmocka_unit_test_setup_teardown(stable_writes_wait_and_unstable_ones_do_not,
+                                        setup_fake_sync, place_teardown),
         cmocka_unit_test_setup_teardown(a_failed_sync_changes_the_write_verifier, setup_fake_sync,
                                         place_teardown),
+        cmocka_unit_test_setup_teardown(every_change_of_a_sync_export_is_made_durable,
+                                        setup_fake_sync, place_teardown),
         cmocka_unit_test_setup_teardown(readers_depend_on_what_they_saw, setup_gated_sync,
                                         place_teardown),
         TEST(async_exports_wait_for_nothing),

@@ -63,8 +63,8 @@ static void a_program_that_was_written_can_be_executed(void **state)
     uint32_t written;
     enum vfs_stable committed;
     assert_int_equal(place_get(&call, &handle, &node), 0);
-    assert_int_equal(vfs_write(&call, &node, 0, bytes, (uint32_t)size, VFS_UNSTABLE, &written,
-                               &committed), 0);
+    assert_int_equal(
+        vfs_write(&call, &node, 0, bytes, (uint32_t)size, VFS_UNSTABLE, &written, &committed), 0);
     assert_int_equal(written, size);
     vfs_put(&node);
     int status = execute(place_local(place, "program"));
@@ -87,8 +87,8 @@ static void a_file_deleted_by_others_is_let_go(void **state)
     uint32_t written;
     enum vfs_stable committed;
     assert_int_equal(place_get(&call, &handle, &node), 0);
-    assert_int_equal(vfs_write(&call, &node, 0, (const uint8_t *)"x", 1, VFS_UNSTABLE, &written,
-                               &committed), 0);
+    assert_int_equal(
+        vfs_write(&call, &node, 0, (const uint8_t *)"x", 1, VFS_UNSTABLE, &written, &committed), 0);
     vfs_put(&node);
     assert_int_equal(unlink(place_local(place, "f")), 0);
     vfs_stats(place->vfs, &stats);

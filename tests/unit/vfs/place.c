@@ -92,12 +92,10 @@ void place_make(struct place *place, const char *base, const char *options)
     assert_int_equal(chmod(place->path, 0777), 0);
     place->table = export_table_new();
     snprintf(line, sizeof line, "%s *(%s)\n", place->path, options);
-    assert_int_equal(
-        export_table_add_text(place->table, "test", line, strlen(line), &problems), 0);
+    assert_int_equal(export_table_add_text(place->table, "test", line, strlen(line), &problems), 0);
     export_problems_free(&problems);
-    place->peer = (struct sockaddr_in){.sin_family = AF_INET,
-                                       .sin_port = htons(700),
-                                       .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    place->peer = (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = htons(700), .sin_addr = {htonl(INADDR_LOOPBACK)}};
     place->batch = 1;
     place_open(place);
 }
@@ -216,7 +214,8 @@ void place_write_local(struct place *place, const char *path, const char *text, 
     close(fd);
 }
 
-int place_create(struct place *place, uint32_t uid, const char *dir, const char *name, uint32_t mode)
+int place_create(struct place *place, uint32_t uid, const char *dir, const char *name,
+                 uint32_t mode)
 {
     struct vfs_node node = place_node(place, dir);
     struct vfs_handle handle;

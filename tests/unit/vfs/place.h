@@ -75,7 +75,8 @@ void place_write_local(struct place *place, const char *path, const char *text, 
                        uint32_t uid, uint32_t gid);
 
 /* One operation on a name in a directory given by path, as a user. */
-int place_create(struct place *place, uint32_t uid, const char *dir, const char *name, uint32_t mode);
+int place_create(struct place *place, uint32_t uid, const char *dir, const char *name,
+                 uint32_t mode);
 int place_remove_name(struct place *place, uint32_t uid, const char *dir, const char *name);
 
 #endif

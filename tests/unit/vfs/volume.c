@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * File systems: what is refused, what lies below an export, and the promises that depend on what the
- * file system keeps, on each kind that this machine can make. In a mount namespace of its own.
+ * File systems: what is refused, what lies below an export, and the promises that depend on what
+ * the file system keeps, on each kind that this machine can make. In a mount namespace of its own.
  */
 #include "place.h"
 
