@@ -27,6 +27,7 @@
 
 struct serve {
     const struct config *config;
+    sigset_t stops; /* SIGTERM and its like, held back */
     struct export_table *table;
     int state_lock_fd;
     struct listen_addresses addresses;
@@ -50,17 +51,15 @@ static const struct rpc_program *const *programs_of(struct serve *serve,
     return programs;
 }
 
-/* Threads inherit the mask, so that only the main thread takes these. */
-static void prepare_signals(sigset_t *stops)
+/* Threads inherit the mask, so that only the main thread takes these. Before this they end the
+ * process at once: nothing has been begun, and looking names up may take long. */
+static void hold_signals(sigset_t *stops)
 {
     sigemptyset(stops);
     sigaddset(stops, SIGTERM);
     sigaddset(stops, SIGINT);
     sigaddset(stops, SIGHUP);
     pthread_sigmask(SIG_BLOCK, stops, NULL);
-    /* A peer that went away, and a file over RLIMIT_FSIZE, are errors of a call and no more. */
-    (void)signal(SIGPIPE, SIG_IGN);
-    (void)signal(SIGXFSZ, SIG_IGN);
 }
 
 static void raise_limits(void)
@@ -211,6 +210,7 @@ static int start(struct serve *serve, struct err *err)
     if (error == 0) {
         error = listen_find_addresses(config, &serve->addresses, err);
     }
+    hold_signals(&serve->stops);
     if (error == 0) {
         error = state_take(config->state_dir, &serve->state_lock_fd, err);
     }
@@ -287,11 +287,11 @@ static void wait_for_stop(const sigset_t *stops)
     }
 }
 
-static void stop(struct serve *serve, const sigset_t *stops)
+static void stop(struct serve *serve)
 {
     notify_send("STOPPING=1\n");
     /* Whoever is in a hurry sends the signal again. */
-    pthread_sigmask(SIG_UNBLOCK, stops, NULL);
+    pthread_sigmask(SIG_UNBLOCK, &serve->stops, NULL);
     portmap_withdraw(&serve->portmap);
     if (serve->server != NULL) {
         rpc_server_stop(serve->server);
@@ -312,7 +312,6 @@ int serve_run(const struct config *config, struct err *err)
 {
     /* Too large for a stack: the portmapper's registry. */
     static struct serve serve;
-    sigset_t stops;
 
     serve = (struct serve){.config = config,
                            .port = config->port,
@@ -320,13 +319,15 @@ int serve_run(const struct config *config, struct err *err)
                            .portmap.rpcbind.fd = -1,
                            .release_lock = PTHREAD_MUTEX_INITIALIZER};
     log_set_level(config->log_level);
-    prepare_signals(&stops);
+    /* A peer that went away, and a file over RLIMIT_FSIZE, are errors of a call and no more. */
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN);
     raise_limits();
     int error = start(&serve, err);
     if (error == 0) {
         say_ready(&serve);
-        wait_for_stop(&stops);
+        wait_for_stop(&serve.stops);
     }
-    stop(&serve, &stops);
+    stop(&serve);
     return error;
 }
