@@ -33,6 +33,15 @@ def signals_stop_it_cleanly(work):
             equal(ended.out, '', 'more than the ready line')
 
 
+def a_signal_while_it_starts_ends_it(work):
+    fifo = f'{work}/exports'
+    os.mkfifo(fifo)  # reading it waits, as looking up a name may
+    with subprocess.Popen([BINARY, 'serve', *quiet(work), '--exports', fifo]) as process:
+        time.sleep(0.3)
+        process.terminate()
+        equal(process.wait(10), -signal.SIGTERM, 'how it ended')
+
+
 def hangup_does_not_stop_it(work):
     with Serving(*quiet(work), f'{work}/export') as serving:
         serving.process.send_signal(signal.SIGHUP)
@@ -205,7 +214,8 @@ def names_of_directories_are_taken_as_they_are(work):
 
 
 if __name__ == '__main__':
-    run([ready_line_names_path_port_and_mount, signals_stop_it_cleanly, hangup_does_not_stop_it,
+    run([ready_line_names_path_port_and_mount, signals_stop_it_cleanly,
+         a_signal_while_it_starts_ends_it, hangup_does_not_stop_it,
          a_full_pipe_or_file_does_not_stop_it, bad_directories_are_named,
          a_bad_exports_file_is_a_reason_not_to_start, warnings_are_said_and_no_reason,
          exports_files_that_say_nothing_are_named, a_port_in_use_is_said_with_what_to_do,
