@@ -35,7 +35,8 @@ def run(path, suites):
     log = os.path.join(path, "meson-logs", "testlog.json")
     if os.path.exists(log):
         os.remove(log)
-    subprocess.run(command, check=False)
+    environment = dict(os.environ, UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1")
+    subprocess.run(command, check=False, env=environment)
     results = []
     with open(log, encoding="utf-8") as lines:
         for line in lines:

@@ -19,7 +19,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define CONTAINER_OF(pointer, type, member)                                                        \
-    ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 /* Prints the failed expression with its place and aborts. */
 _Noreturn void check_failed(const char *file, int line, const char *text);
@@ -37,7 +37,7 @@ _Noreturn void check_failed_values(const char *file, int line, const char *text,
 #define CHECK_OP(a, op, b)                                                                         \
     do {                                                                                           \
         if (UNLIKELY(!((a)op(b)))) {                                                               \
-            check_failed_values(__FILE__, __LINE__, #a " " #op " " #b, (intmax_t)(a),             \
+            check_failed_values(__FILE__, __LINE__, #a " " #op " " #b, (intmax_t)(a),              \
                                 (intmax_t)(b));                                                    \
         }                                                                                          \
     } while (0)

@@ -45,7 +45,8 @@ static void write_line(enum log_level level, uint32_t left_out, const char *form
         used = sizeof line - 2;
     }
     if (left_out > 0) {
-        n = snprintf(line + used, sizeof line - used - 1, " (%u more like this left out)", left_out);
+        n = snprintf(line + used, sizeof line - used - 1, " (%u more like this left out)",
+                     left_out);
         used += n > 0 ? (size_t)n : 0;
         if (used > sizeof line - 2) {
             used = sizeof line - 2;

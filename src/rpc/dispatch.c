@@ -68,9 +68,21 @@ static const struct rpc_procedure *find_procedure(const struct service *service,
 
 static struct xdr reply_writer(struct worker *worker)
 {
-    struct xdr out = xdr_writer(worker->reply_buffer + REPLY_MARK_BYTES,
-                                REPLY_BUFFER_BYTES - REPLY_MARK_BYTES);
+    struct xdr out =
+        xdr_writer(worker->reply_buffer + REPLY_MARK_BYTES, REPLY_BUFFER_BYTES - REPLY_MARK_BYTES);
     out.defer_bytes_min = TAIL_DEFER_BYTES;
+    return out;
+}
+
+/* The same for results, which have a limit. */
+static struct xdr result_writer(struct worker *worker, const struct rpc_procedure *procedure)
+{
+    struct xdr out = reply_writer(worker);
+    uint32_t limit = procedure->reply_bytes_max > 0 ? procedure->reply_bytes_max : 1024;
+    size_t size = (size_t)limit + MESSAGE_SUCCESS_BYTES;
+    if (size < xdr_left(&out)) {
+        out.end = out.start + size;
+    }
     return out;
 }
 
@@ -118,8 +130,8 @@ struct pending *pending_new(const struct task *task, struct reply *reply)
     }
     if (reply != NULL) {
         bool is_udp = task->dest.udp != NULL;
-        if (is_udp && !reply_load_file(reply, reply->bytes + reply->size,
-                                       REPLY_BUFFER_BYTES - reply->size)) {
+        if (is_udp &&
+            !reply_load_file(reply, reply->bytes + reply->size, REPLY_BUFFER_BYTES - reply->size)) {
             reply_drop(reply);
         } else {
             pending->out = out_new(reply, 0);
@@ -220,7 +232,7 @@ static bool encode_reply(struct task *task, const void *res, struct reply *reply
 {
     struct rpc_call *call = &task->call;
     struct worker *worker = task->worker;
-    struct xdr out = reply_writer(worker);
+    struct xdr out = result_writer(worker, call->procedure);
 
     *reply = (struct reply){.file = call->file, .memory = call->memory};
     if (call->drop) {
@@ -247,8 +259,8 @@ static bool encode_reply(struct task *task, const void *res, struct reply *reply
 }
 
 /* Cache, run, encode, finish. The arguments have been decoded into args. */
-static bool execute(struct loop *loop, struct task *task, const void *args,
-                    const uint8_t *message, uint32_t message_bytes)
+static bool execute(struct loop *loop, struct task *task, const void *args, const uint8_t *message,
+                    uint32_t message_bytes)
 {
     struct rpc_call *call = &task->call;
     struct worker *worker = task->worker;
@@ -261,9 +273,14 @@ static bool execute(struct loop *loop, struct task *task, const void *args,
             conn->origin = drc_origin_new(conn->source.fd);
         }
         struct drc_key key = {
-            .peer = call->peer, .origin = conn != NULL ? conn->origin : NULL, .xid = call->xid,
-            .prog = call->prog, .vers = call->vers, .proc = call->proc,
-            .message = message, .message_bytes = message_bytes,
+            .peer = call->peer,
+            .origin = conn != NULL ? conn->origin : NULL,
+            .xid = call->xid,
+            .prog = call->prog,
+            .vers = call->vers,
+            .proc = call->proc,
+            .message = message,
+            .message_bytes = message_bytes,
         };
         uint32_t reply_bytes = 0;
         enum drc_verdict verdict = drc_begin(loop->server->drc, &key, &task->entry,

@@ -18,7 +18,7 @@
 struct drc_origin {
     atomic_uint references;
     pthread_mutex_t lock;
-    int fd; /* -1: closed */
+    int fd;                /* -1: closed */
     uint64_t acknowledged; /* bytes the peer's TCP had when the connection was closed */
     _Atomic uint64_t sent;
 };
@@ -293,7 +293,8 @@ enum drc_verdict drc_begin(struct drc *drc, const struct drc_key *key, struct dr
 void drc_done(struct drc *drc, struct drc_entry *entry, const uint8_t *reply, uint32_t reply_bytes,
               uint64_t sent_end)
 {
-    uint8_t *copy = entry != NULL && reply_bytes <= DRC_REPLY_BYTES_MAX ? malloc(reply_bytes) : NULL;
+    uint8_t *copy =
+        entry != NULL && reply_bytes <= DRC_REPLY_BYTES_MAX ? malloc(reply_bytes) : NULL;
     if (copy == NULL) {
         drc_forget(drc, entry);
         return;

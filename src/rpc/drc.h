@@ -40,9 +40,9 @@ struct drc *drc_open(void);
 void drc_close(struct drc *drc);
 
 enum drc_verdict {
-    DRC_NEW,   /* run it; then drc_done or drc_forget with the entry */
-    DRC_DROP,  /* a copy of a running call */
-    DRC_REPLY  /* the old reply was written to reply[], *reply_bytes long */
+    DRC_NEW,  /* run it; then drc_done or drc_forget with the entry */
+    DRC_DROP, /* a copy of a running call */
+    DRC_REPLY /* the old reply was written to reply[], *reply_bytes long */
 };
 
 struct drc_key {

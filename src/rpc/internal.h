@@ -9,8 +9,8 @@
  *                       inbox -> loop -> socket
  *
  * Ownership:
- * 1. A loop, its sources (connections, UDP sockets) and everything reachable from them belong to the
- *    one worker that runs the loop. Nothing of it is locked.
+ * 1. A loop, its sources (connections, UDP sockets) and everything reachable from them belong to
+ * the one worker that runs the loop. Nothing of it is locked.
  * 2. While a worker is inside a procedure (loop->run is odd) the monitor may take the loop away by
  *    moving `run` on. The worker finds out when it comes back, touches the loop no more, and hands
  *    its reply to the inbox. So all of a loop's state must be in the loop before a procedure runs.
@@ -78,9 +78,10 @@ struct listener {
 
 struct udp_from {
     struct rpc_peer peer;
-    socklen_t address_bytes; /* of address */
+    socklen_t address_bytes;         /* of address */
     struct sockaddr_storage address; /* as received, to be used for the reply */
-    _Alignas(struct cmsghdr) uint8_t control[64]; /* the packet info of the reply: leave from where we were asked */
+    _Alignas(struct cmsghdr)
+        uint8_t control[64]; /* the packet info of the reply: leave from where we were asked */
     size_t control_bytes;
 };
 
@@ -109,8 +110,8 @@ struct conn {
     bool large;   /* its calls lately needed a large buffer */
     bool drained; /* the last receive emptied the socket */
     bool closed;
-    bool spoke;   /* has sent a whole call once */
-    bool eof;     /* sends no more; closed when its last reply is gone */
+    bool spoke; /* has sent a whole call once */
+    bool eof;   /* sends no more; closed when its last reply is gone */
     uint32_t epoll_events;
     uint32_t pending_count; /* replies that wait elsewhere */
     struct out *queue_head, *queue_tail;
@@ -134,9 +135,9 @@ struct pending {
     struct drc_entry *entry;
     const struct rpc_procedure *procedure;
     uint32_t xid;
-    uint64_t lsn; /* 0: waits for nothing */
-    int error;    /* the lsn failed */
-    bool lost;    /* comes from a task that lost the loop */
+    uint64_t lsn;    /* 0: waits for nothing */
+    int error;       /* the lsn failed */
+    bool lost;       /* comes from a task that lost the loop */
     struct out *out; /* NULL: no reply after all */
     struct udp_from from;
 };
@@ -194,7 +195,7 @@ struct loop {
     pthread_mutex_t inbox_lock;
     bool woken;
     struct pending *done_head, *done_tail; /* replies of tasks that lost the loop; released ones */
-    struct conn *accepted;  /* linked by newer */
+    struct conn *accepted;                 /* linked by newer */
     pthread_mutex_t park_lock;
     struct pending *parked_head, *parked_tail; /* by lsn */
     atomic_uint parked_count;
@@ -302,8 +303,8 @@ bool dispatch(struct loop *loop, struct worker *worker, const struct service *se
 /* Encodes the failure of a reply whose lsn was lost. */
 void dispatch_failure(struct worker *worker, const struct pending *pending, struct reply *reply);
 
-/* pending_new takes over what the reply owns; NULL: no memory, the reply is dropped. reply NULL: the
- * task ends without one. */
+/* pending_new takes over what the reply owns; NULL: no memory, the reply is dropped. reply NULL:
+ * the task ends without one. */
 struct pending *pending_new(const struct task *task, struct reply *reply);
 
 /* park.c */

@@ -357,8 +357,8 @@ static bool finished(struct loop *loop, int64_t *since_ms)
     if (*since_ms == 0) {
         *since_ms = loop->now_ms;
     }
-    bool owed = atomic_load(&loop->parked_count) > 0 || loop->lost_count > 0 ||
-                loop->ready_head != NULL;
+    bool owed =
+        atomic_load(&loop->parked_count) > 0 || loop->lost_count > 0 || loop->ready_head != NULL;
     return !owed || loop->now_ms - *since_ms > STOP_MS_MAX;
 }
 

@@ -3,28 +3,21 @@
 
 #include "proto/rpc.h"
 
-#define RPC_VERSION 2U
-#define AUTH_BODY_BYTES_MAX 400U /* RFC 5531 §8.2 */
-#define AUTH_MACHINENAME_BYTES_MAX 255U /* RFC 5531 Appendix A */
-
 /* RFC 5531 Appendix A. The body must hold what its fields say; bytes behind them are let be, as
  * Linux does. */
 static bool get_authsys(struct xdr_bytes body, struct rpc_cred *cred)
 {
     struct xdr xdr = xdr_reader(body.data, body.size);
-    uint32_t stamp;
-    (void)xdr_get_u32(&xdr, &stamp);
-    (void)xdr_get_bytes(&xdr, &cred->machinename, AUTH_MACHINENAME_BYTES_MAX);
-    (void)xdr_get_u32(&xdr, &cred->uid);
-    (void)xdr_get_u32(&xdr, &cred->gid);
-    (void)xdr_get_u32(&xdr, &cred->gid_count);
-    if (!xdr_ok(&xdr) || cred->gid_count > RPC_GIDS_MAX) {
+    struct authsys_parms parms;
+    if (!authsys_parms_get(&xdr, &parms)) {
         return false;
     }
-    for (uint32_t i = 0; i < cred->gid_count; i++) {
-        (void)xdr_get_u32(&xdr, &cred->gids[i]);
-    }
-    return xdr_ok(&xdr);
+    cred->machinename = parms.machinename;
+    cred->uid = parms.uid;
+    cred->gid = parms.gid;
+    cred->gid_count = parms.gids_count;
+    memcpy(cred->gids, parms.gids, parms.gids_count * sizeof parms.gids[0]);
+    return true;
 }
 
 static enum message_verdict get_auth(struct xdr *xdr, struct rpc_cred *cred, uint32_t *auth_stat)
@@ -33,12 +26,12 @@ static enum message_verdict get_auth(struct xdr *xdr, struct rpc_cred *cred, uin
     uint32_t verf_flavor;
 
     (void)xdr_get_u32(xdr, &cred->flavor);
-    if (!xdr_get_bytes(xdr, &body, AUTH_BODY_BYTES_MAX)) {
+    if (!xdr_get_bytes(xdr, &body, RPC_AUTH_BODY_MAX)) {
         *auth_stat = AUTH_BADCRED;
         return MESSAGE_AUTH_ERROR;
     }
     (void)xdr_get_u32(xdr, &verf_flavor);
-    if (!xdr_get_bytes(xdr, &verf, AUTH_BODY_BYTES_MAX)) {
+    if (!xdr_get_bytes(xdr, &verf, RPC_AUTH_BODY_MAX)) {
         *auth_stat = AUTH_BADVERF;
         return MESSAGE_AUTH_ERROR;
     }

@@ -117,8 +117,8 @@ static ssize_t send_memory(struct out *out, int fd)
     bool tail_in_file = out->tail.data == NULL && out->tail.size > 0;
     if (!tail_in_file) {
         if (from < out->tail.size) {
-            iov[count++] = (struct iovec){(void *)(uintptr_t)(out->tail.data + from),
-                                          out->tail.size - from};
+            iov[count++] =
+                (struct iovec){(void *)(uintptr_t)(out->tail.data + from), out->tail.size - from};
             from = 0;
         } else {
             from -= out->tail.size;
@@ -145,8 +145,7 @@ static ssize_t send_file(struct out *out, int fd)
     if (n == 0) {
         /* The file was cut after its size was read; the reply has promised these bytes. */
         size_t left = out->tail.size - done;
-        n = send(fd, zeros, left < sizeof zeros ? left : sizeof zeros,
-                 MSG_DONTWAIT | MSG_NOSIGNAL);
+        n = send(fd, zeros, left < sizeof zeros ? left : sizeof zeros, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
     return n;
 }
@@ -157,8 +156,8 @@ int out_send(struct out *out, int fd, uint64_t *sent_bytes)
     bool tail_in_file = out->tail.data == NULL && out->tail.size > 0;
 
     while (out->sent < total) {
-        ssize_t n = tail_in_file && out->sent >= out->size ? send_file(out, fd)
-                                                           : send_memory(out, fd);
+        ssize_t n =
+            tail_in_file && out->sent >= out->size ? send_file(out, fd) : send_memory(out, fd);
         if (n < 0 && errno == EINTR) {
             continue;
         }

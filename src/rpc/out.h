@@ -2,9 +2,9 @@
 /*
  * A reply on its way out.
  *
- * `struct reply` is what a worker has just encoded: its bytes lie in the worker's own memory and are
- * gone with the next call. `struct out` is the same on the heap, for replies that must wait: for
- * stable storage, for room in a socket, or for the event loop that the worker lost.
+ * `struct reply` is what a worker has just encoded: its bytes lie in the worker's own memory and
+ * are gone with the next call. `struct out` is the same on the heap, for replies that must wait:
+ * for stable storage, for room in a socket, or for the event loop that the worker lost.
  */
 #ifndef RPC_OUT_H
 #define RPC_OUT_H
@@ -15,8 +15,8 @@
 #define REPLY_MARK_BYTES 4U
 
 struct reply {
-    uint8_t *bytes;      /* record mark (TCP only; room is always there), then the message */
-    uint32_t size;       /* with the mark */
+    uint8_t *bytes;        /* record mark (TCP only; room is always there), then the message */
+    uint32_t size;         /* with the mark */
     struct xdr_bytes tail; /* follows, then XDR padding; data NULL: from file */
     struct rpc_file file;
     struct rpc_memory memory; /* owns tail.data; release NULL: the worker's memory */
@@ -24,8 +24,8 @@ struct reply {
 
 struct out {
     struct out *next;
-    uint32_t size;  /* of bytes[] */
-    uint32_t sent;  /* progress over bytes[], tail and padding together */
+    uint32_t size; /* of bytes[] */
+    uint32_t sent; /* progress over bytes[], tail and padding together */
     struct xdr_bytes tail;
     struct rpc_file file;
     struct rpc_memory memory;

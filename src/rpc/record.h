@@ -3,7 +3,8 @@
  * TCP record marking (RFC 5531 §11): finds whole messages in a byte stream.
  *
  * Works in place, on the buffer the bytes arrived in: a message of one fragment is used where it
- * lies, the fragments of others are moved together over their own marks. Pure: no socket, no memory.
+ * lies, the fragments of others are moved together over their own marks. Pure: no socket, no
+ * memory.
  */
 #ifndef RPC_RECORD_H
 #define RPC_RECORD_H
@@ -18,7 +19,8 @@
 #define RPC_RECORD_EMPTY_FRAGMENTS_MAX 256U
 
 enum record_status {
-    RECORD_READY,   /* a whole message: payload, payload_bytes; consumed tells where the next begins */
+    RECORD_READY,   /* a whole message: payload, payload_bytes; consumed tells where the next begins
+                     */
     RECORD_MORE,    /* more bytes are needed */
     RECORD_TOO_LONG /* the message breaks a limit; the stream cannot be used any more */
 };
@@ -26,12 +28,12 @@ enum record_status {
 /* Progress within one message. {0} at the start of each. Offsets count from the message's first
  * mark, so the bytes may move as a whole between calls. */
 struct record {
-    uint32_t joined_end;     /* end of the payload joined so far; the payload begins at 4 */
-    uint32_t next_mark;      /* where the next fragment's mark is, or will be */
-    uint32_t empty_count;    /* fragments without bytes */
-    uint32_t payload_bytes;  /* RECORD_READY */
-    uint32_t consumed;       /* RECORD_READY */
-    uint32_t needed;         /* RECORD_MORE: bytes from the first mark that surely must exist */
+    uint32_t joined_end;    /* end of the payload joined so far; the payload begins at 4 */
+    uint32_t next_mark;     /* where the next fragment's mark is, or will be */
+    uint32_t empty_count;   /* fragments without bytes */
+    uint32_t payload_bytes; /* RECORD_READY */
+    uint32_t consumed;      /* RECORD_READY */
+    uint32_t needed;        /* RECORD_MORE: bytes from the first mark that surely must exist */
 };
 
 /* bytes points at the message's first mark, of which size_bytes have arrived. */

@@ -68,8 +68,7 @@ static bool keep_large(struct rpc_server *server, struct rxbuf *rx)
 
 void rxbuf_put(struct rpc_server *server, struct loop *loop, struct rxbuf *rx)
 {
-    if (rx == NULL ||
-        atomic_fetch_sub_explicit(&rx->references, 1, memory_order_acq_rel) != 1) {
+    if (rx == NULL || atomic_fetch_sub_explicit(&rx->references, 1, memory_order_acq_rel) != 1) {
         return;
     }
     if (rx->capacity > RX_SMALL_BYTES) {

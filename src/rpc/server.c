@@ -16,7 +16,8 @@
 #define UDP_SOCKET_BYTES (4 << 20)
 #define RECORD_SLACK_BYTES (64U * 1024) /* a large buffer holds a record and some of the next */
 
-/* A third of the descriptors are for connections, a third for files, the rest for everything else. */
+/* A third of the descriptors are for connections, a third for files, the rest for everything else.
+ */
 static uint32_t connection_limit(void)
 {
     struct rlimit limit;
@@ -217,9 +218,8 @@ static int bind_socket(int fd, const struct sockaddr *address, socklen_t address
 }
 
 int rpc_server_listen(struct rpc_server *server, const struct sockaddr *address,
-                      socklen_t address_bytes, int type,
-                      const struct rpc_program *const *programs, size_t program_count,
-                      uint16_t *port, struct err *err)
+                      socklen_t address_bytes, int type, const struct rpc_program *const *programs,
+                      size_t program_count, uint16_t *port, struct err *err)
 {
     int fd = socket(address->sa_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {

@@ -42,9 +42,9 @@ struct rpc_peer {
         struct sockaddr_storage storage;
     } address;
     bool is_tcp;
-    bool is_local;       /* came over the AF_UNIX socket; address is then loopback */
-    uint32_t local_uid;  /* is_local: whose process connected; UINT32_MAX: not known */
-    uint16_t local_port; /* the port the call was sent to, host order */
+    bool is_local;             /* came over the AF_UNIX socket; address is then loopback */
+    uint32_t local_uid;        /* is_local: whose process connected; UINT32_MAX: not known */
+    uint16_t local_port;       /* the port the call was sent to, host order */
     uint8_t local_address[16]; /* and the address, IPv4 mapped; all zero: not known */
 };
 
@@ -52,7 +52,7 @@ struct rpc_peer {
 struct rpc_file {
     int fd;
     uint64_t offset;
-    uint32_t size;               /* 0: there is none */
+    uint32_t size;                /* 0: there is none */
     void (*release)(void *owner); /* called once, from any thread, when the bytes are sent */
     void *owner;
 };
@@ -73,9 +73,9 @@ struct rpc_procedure {
     void (*fail)(void *res, int error);
     uint32_t args_bytes; /* sizeof; both are zeroed before use */
     uint32_t res_bytes;
-    uint32_t reply_bytes_max; /* encoded results without a deferred tail; 0: 1 KiB */
-    bool cached; /* not idempotent: the reply is kept for retransmissions */
-    bool cached_over_udp_only; /* with cached: harmless to run again unless copies overtake others */
+    uint32_t reply_bytes_max; /* encoded results but a deferred tail, no more are sent; 0: 1 KiB */
+    bool cached;              /* not idempotent: the reply is kept for retransmissions */
+    bool cached_over_udp_only; /* with cached: harmless to run again, unless a copy is late */
 };
 
 struct rpc_version {
@@ -106,10 +106,10 @@ struct rpc_call {
      * from the file system for one of them is fresh enough for all of them. */
     uint64_t batch;
     /* Set by the procedure. */
-    uint64_t lsn;        /* the reply waits until this is durable; 0: for nothing */
-    struct rpc_file file; /* bytes for the deferred tail, if its data is NULL */
+    uint64_t lsn;             /* the reply waits until this is durable; 0: for nothing */
+    struct rpc_file file;     /* bytes for the deferred tail, if its data is NULL */
     struct rpc_memory memory; /* owner of the deferred tail's data */
-    bool drop;           /* send nothing (the procedure wants the client to ask again) */
+    bool drop;                /* send nothing (the procedure wants the client to ask again) */
 };
 
 /* Memory that lives until the reply of this call is encoded; never NULL for size_bytes up to
@@ -160,11 +160,12 @@ static inline bool rpc_void_put(struct xdr *xdr, const struct rpc_void *nothing)
     }
 
 struct rpc_server_options {
-    uint32_t loop_count;       /* 0: one per CPU */
-    uint32_t thread_count_max; /* threads that may be blocked in procedures; 0: 64 */
+    uint32_t loop_count;           /* 0: one per CPU */
+    uint32_t thread_count_max;     /* threads that may be blocked in procedures; 0: 64 */
     uint32_t connection_count_max; /* 0: what the descriptor limit allows */
-    uint32_t idle_ms;          /* a connection silent for longer is closed; 0: 360,000 */
-    uint32_t record_bytes_max; /* larger calls are refused before memory is taken; 0: 1 MiB + 64 KiB */
+    uint32_t idle_ms;              /* a connection silent for longer is closed; 0: 360,000 */
+    uint32_t
+        record_bytes_max; /* larger calls are refused before memory is taken; 0: 1 MiB + 64 KiB */
     /* Called once on each thread that will run procedures, before the first one. May be NULL. */
     void (*thread_begin)(void *arg);
     void *arg;
@@ -177,9 +178,8 @@ int rpc_server_open(const struct rpc_server_options *options, struct rpc_server 
  * type is SOCK_STREAM or SOCK_DGRAM; for AF_UNIX the path is unlinked first and on close.
  * Before rpc_server_run only. Returns 0 or -errno; *port (may be NULL) is the bound port. */
 int rpc_server_listen(struct rpc_server *server, const struct sockaddr *address,
-                      socklen_t address_bytes, int type,
-                      const struct rpc_program *const *programs, size_t program_count,
-                      uint16_t *port, struct err *err) MUST_USE;
+                      socklen_t address_bytes, int type, const struct rpc_program *const *programs,
+                      size_t program_count, uint16_t *port, struct err *err) MUST_USE;
 
 /* Serves a socket that somebody else has bound (and put to listen). Owns fd on success. */
 int rpc_server_adopt(struct rpc_server *server, int fd, const struct rpc_program *const *programs,
@@ -193,8 +193,8 @@ int rpc_server_run(struct rpc_server *server, struct err *err) MUST_USE;
 void rpc_server_release(struct rpc_server *server, uint64_t lsn, int error);
 
 /* Stops taking calls, finishes the ones that run, waits a moment for parked replies to be released,
- * sends what can be sent at once, and joins the threads. rpc_server_release is allowed during it and
- * after it, until rpc_server_close begins. */
+ * sends what can be sent at once, and joins the threads. rpc_server_release is allowed during it
+ * and after it, until rpc_server_close begins. */
 void rpc_server_stop(struct rpc_server *server);
 
 /* Stops if that was not done, and frees. */

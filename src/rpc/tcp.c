@@ -210,8 +210,8 @@ void conn_reap(struct loop *loop)
 static void poll_update(struct loop *loop, struct conn *conn)
 {
     bool paused = conn->eof || conn->queue_bytes > CONN_QUEUE_BYTES_MAX;
-    uint32_t events = (paused ? 0U : (uint32_t)EPOLLIN) |
-                      (conn->queue_head != NULL ? (uint32_t)EPOLLOUT : 0U);
+    uint32_t events =
+        (paused ? 0U : (uint32_t)EPOLLIN) | (conn->queue_head != NULL ? (uint32_t)EPOLLOUT : 0U);
     if (conn->closed || events == conn->epoll_events) {
         return;
     }
@@ -306,8 +306,11 @@ void conn_flush(struct loop *loop, struct conn *conn)
 /* Sends the tail of a reply whose head has just been collected. */
 static void send_tail(struct loop *loop, struct conn *conn, struct reply *reply)
 {
-    struct reply rest = {.bytes = reply->bytes, .size = 0, .tail = reply->tail,
-                         .file = reply->file, .memory = reply->memory};
+    struct reply rest = {.bytes = reply->bytes,
+                         .size = 0,
+                         .tail = reply->tail,
+                         .file = reply->file,
+                         .memory = reply->memory};
     uint64_t sent_bytes = 0;
 
     flush_tx(loop, conn, MSG_MORE);
@@ -483,9 +486,8 @@ static enum step next_call(struct loop *loop, struct worker *worker, struct conn
         return STEP_MORE;
     }
     uint8_t *first = conn->rx->bytes + conn->rx_start;
-    enum record_status status =
-        record_next(&conn->record, first, conn->rx_end - conn->rx_start,
-                    loop->server->options.record_bytes_max);
+    enum record_status status = record_next(&conn->record, first, conn->rx_end - conn->rx_start,
+                                            loop->server->options.record_bytes_max);
     if (status == RECORD_MORE) {
         return STEP_MORE;
     }

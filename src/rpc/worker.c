@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define TICK_NS 1000000          /* a procedure that takes between one and two of these is blocked */
+#define TICK_NS 1000000 /* a procedure that takes between one and two of these is blocked */
 #define QUIET_TICK_COUNT_MAX 16U /* then the monitor goes to sleep */
 
 static void wait_for_loop(struct worker *worker)

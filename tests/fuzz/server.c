@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The whole server: a stream of bytes, record marks and all, sent to a server that runs NFSv3, MOUNT
- * and the portmapper over a scratch export on a tmpfs of its own. Whatever the bytes are, the server
- * lives, the stream comes to its end, and no memory is lost (LeakSanitizer).
+ * The whole server: a stream of bytes, record marks and all, sent to a server that runs NFSv3,
+ * MOUNT and the portmapper over a scratch export on a tmpfs of its own. Whatever the bytes are, the
+ * server lives, the stream comes to its end, and no memory is lost (LeakSanitizer).
  *
- * Real handles cannot be guessed, so an input names them: 00 00 00 20 'F' 'H' k, followed by 29 bytes
- * of anything, becomes the handle of the k-th object of the export.
+ * Real handles cannot be guessed, so an input names them: 00 00 00 20 'F' 'H' k, followed by 29
+ * bytes of anything, becomes the handle of the k-th object of the export.
  *
  * Needs root: a mount namespace, and handles. Every input finds the same export.
  */
-#include "fuzz.h"
 #include "rpc/server.h"
+#include "fuzz.h"
 #include "server/mount.h"
 #include "server/nfs3.h"
 #include "server/pmap.h"
@@ -169,7 +169,8 @@ static void start(void)
     snprintf(argument, sizeof argument, "%s 127.0.0.0/8(rw,sync,no_root_squash)", fuzz.export);
     FUZZ_CHECK(export_table_add_argument(fuzz.table, argument, &problems) == 0);
     export_problems_free(&problems);
-    struct vfs_options vfs_options = {.state_dir = fuzz.state, .table = fuzz.table, .durable = durable};
+    struct vfs_options vfs_options = {
+        .state_dir = fuzz.state, .table = fuzz.table, .durable = durable};
     must(rpc_server_open(&options, &fuzz.server, &err) == 0, "rpc_server_open");
     if (vfs_open(&vfs_options, &fuzz.vfs, &err) != 0) {
         fprintf(stderr, "%s\n", err.text);

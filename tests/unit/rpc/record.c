@@ -40,7 +40,7 @@ static void one_fragment(void **state)
 
 static void many_fragments_and_empty_ones(void **state)
 {
-    static const uint8_t bytes[] = {0, 0, 0, 1, 'h', 0,   0,    0, 0,   0,   0,
+    static const uint8_t bytes[] = {0, 0, 0,   1,   'h',  0, 0, 0, 0,   0,  0,
                                     0, 2, 'e', 'l', 0x80, 0, 0, 2, 'l', 'o'};
     uint8_t work[sizeof bytes];
     struct record record = {0};

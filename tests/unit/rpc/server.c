@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The RPC server with a program of the test's own: replies that wait, procedures that block, clients
- * that do not read, calls that come twice. Over loopback sockets, on ports the kernel picks.
+ * The RPC server with a program of the test's own: replies that wait, procedures that block,
+ * clients that do not read, calls that come twice. Over loopback sockets, on ports the kernel
+ * picks.
  */
 #include "rpc/server.h"
 
@@ -135,7 +136,8 @@ static int set_up(void **state)
     }
     fixture.tcp.sin_port = htons(port);
     assert_int_equal(rpc_server_listen(fixture.server, (struct sockaddr *)&at, sizeof at,
-                                       SOCK_DGRAM, programs, 1, &port, &err), 0);
+                                       SOCK_DGRAM, programs, 1, &port, &err),
+                     0);
     fixture.udp.sin_port = htons(port);
     assert_int_equal(rpc_server_run(fixture.server, &err), 0);
     *state = &fixture;
