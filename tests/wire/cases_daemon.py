@@ -22,12 +22,15 @@ def wait_until(condition, seconds, text):
 
 def connections_leave_nothing(server):
     """P31: mount and unmount 3,000 times, closed in every way; the last as fast as the first."""
+    path = nfs.opaque(server.export)
+    calls = b''.join(nfs.record(nfs.call_message(prog, 3, proc, args)) for prog, proc, args in (
+        (nfs.NFS, nfs.NULL, b''), (nfs.MOUNT, 1, path), (nfs.MOUNT, 3, path)))
+
     def turn(i):
         with server.tcp() as connection:
-            client = Nfs(connection)
-            client.null()
-            equal(client.mount(server.export).status, 0, f'MNT {i}')
-            client.rpc(3, nfs.opaque(server.export), prog=nfs.MOUNT).end()
+            connection.send(calls)
+            for _ in range(3):
+                equal(nfs.Reply(connection.receive()).accept_stat, nfs.SUCCESS, f'turn {i}')
             if i % 3 == 0:
                 connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
                                              struct.pack('ii', 1, 0))
@@ -49,12 +52,12 @@ def connections_leave_nothing(server):
 
 
 def objects_leave_nothing(server, client, fh):
-    """Files made, used and removed, by thousands: descriptors are given back."""
+    """Files made, used and removed, by hundreds: descriptors are given back."""
     def turn():
-        for i in range(1000):
+        for i in range(500):
             file = client.new_file(fh, f'file{i}', b'x')
             client.read(file, 0, 1)
-        for i in range(1000):
+        for i in range(500):
             equal(client.remove(fh, f'file{i}').status, nfs.OK, 'REMOVE')
 
     turn()
@@ -78,7 +81,11 @@ def out_of_descriptors_and_back():
 
         def read_all(may_wait):
             for i, file in enumerate(files):
-                read = clients[i % 4].read(file, 0, 100)
+                try:
+                    read = clients[i % 4].read(file, 0, 100)
+                except (EOFError, ConnectionError):  # idle for longer than others: come again
+                    clients[i % 4] = server.nfs()
+                    read = clients[i % 4].read(file, 0, 100)
                 check(read.status == nfs.OK or may_wait and read.status == nfs.JUKEBOX,
                       f'READ of file {i}: status {read.status}')
                 if read.status == nfs.OK:
@@ -94,8 +101,7 @@ def out_of_descriptors_and_back():
             except OSError:
                 pass
             idle.append(one)
-        log_before = len(server.messages().splitlines())
-        started = time.monotonic()
+        started, log_before = time.monotonic(), len(server.messages().splitlines())
         while time.monotonic() - started < 3:
             read_all(True)
             time.sleep(0.2)
@@ -103,8 +109,8 @@ def out_of_descriptors_and_back():
         time.sleep(1)
         idle_cpu = server.cpu_seconds() - idle_cpu
         check(idle_cpu < 0.5, f'{idle_cpu:.2f} s of processor in a second of doing nothing')
-        lines = len(server.messages().splitlines()) - log_before
-        check(lines <= 20, f'{lines} lines in the log within four seconds')
+        lines, took = len(server.messages().splitlines()) - log_before, time.monotonic() - started
+        check(lines <= 2 + 2 * took, f'{lines} lines in the log within {took:.0f} seconds')
         for one in idle:
             one.close()
         wait_until(lambda: server.fd_count() < 60, 10, lambda: 'the descriptors do not come back')

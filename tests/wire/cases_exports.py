@@ -229,6 +229,31 @@ def handles_stay_in_their_export():
         check(client.getattr(one).attr.fsid != client.getattr(two).attr.fsid, 'fsid')
 
 
+def a_boot_loader_over_udp(server):
+    """P24: handles of 32 bytes at most, everything from one high port, data in 1,024-byte steps."""
+    kernel = os.urandom(100 * 1024 + 5)
+    os.makedirs(server.export + '/a/' + 'long' * 60)
+    with open(f'{server.export}/a/{"long" * 60}/image', 'wb') as out:
+        out.write(kernel)
+    os.symlink(f'a/{"long" * 60}/image', server.export + '/kernel')
+    client = server.nfs(udp=True)
+    for vers in (1, 3):
+        root = client.mount(server.export, vers)
+        equal(root.status, 0, f'MNT, version {vers}')
+        link = client.lookup(root.fh, 'kernel')
+        fh = root.fh
+        for part in client.readlink(link.fh).text.split(b'/'):
+            fh = client.lookup(fh, part).fh
+            check(len(fh) <= 32, f'a handle of {len(fh)} bytes')
+        data = b''
+        while True:
+            read = client.read(fh, len(data), 1024)
+            data += read.data
+            if read.eof:
+                break
+        check(data == kernel, 'the kernel that was read is another one')
+
+
 def pathconf_of_version_2(server):
     reader = server.nfs().rpc(7, opaque(server.export), prog=MOUNT, vers=2)
     words = [reader.u32() for _ in range(10)]
@@ -250,5 +275,6 @@ if __name__ == '__main__':
         root_is_squashed_unless_told_otherwise,
         everybody_is_squashed_when_told,
         handles_stay_in_their_export,
+        a_boot_loader_over_udp,
         pathconf_of_version_2,
     ])

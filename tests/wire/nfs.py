@@ -165,17 +165,11 @@ class Reply:
         self.body = reader
 
 
-class Tcp:
-    """One connection."""
+class Stream:
+    """One connection that carries records."""
 
-    def __init__(self, port, host='127.0.0.1', source=None, timeout=20):
-        family = socket.AF_INET6 if ':' in host else socket.AF_INET
-        self.socket = socket.socket(family, socket.SOCK_STREAM)
-        self.socket.settimeout(timeout)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if source:
-            self.socket.bind(source)
-        self.socket.connect((host, port))
+    def __init__(self, socket_):
+        self.socket = socket_
         self.got = b''
 
     def send(self, data):
@@ -223,6 +217,26 @@ class Tcp:
 
     def __exit__(self, *_):
         self.close()
+
+
+class Tcp(Stream):
+    def __init__(self, port, host='127.0.0.1', source=None, timeout=20):
+        family = socket.AF_INET6 if ':' in host else socket.AF_INET
+        super().__init__(socket.socket(family, socket.SOCK_STREAM))
+        self.socket.settimeout(timeout)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if source:
+            self.socket.bind(source)
+        self.socket.connect((host, port))
+
+
+class Local(Stream):
+    """The portmapper's local socket."""
+
+    def __init__(self, path='/run/rpcbind.sock', timeout=20):
+        super().__init__(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        self.socket.settimeout(timeout)
+        self.socket.connect(path)
 
 
 class Udp:
@@ -668,12 +682,22 @@ class Server:
 
 # ---- running cases ---------------------------------------------------------------------------
 
-def run(cases, options='rw,async,no_root_squash,insecure'):
+def have_own_network():
+    """The portmapper's port and socket belong to the machine: starts this program again in network
+    and mount namespaces of its own, unless that is where it runs."""
+    if 'WIRE_OWN_NETWORK' not in os.environ:
+        os.environ['WIRE_OWN_NETWORK'] = '1'
+        script = 'mount -t tmpfs tmpfs /run; ip link set lo up; exec "$@"'
+        os.execvp('unshare', ['unshare', '--net', '--mount', 'sh', '-ec', script, 'sh',
+                              sys.executable, *sys.argv])
+
+
+def run(cases, options='rw,async,no_root_squash,insecure', portmap='off'):
     """Runs cases against one server: functions of it, or of (server, client, fh) with a fresh
     directory to work in; those that take no argument start their own. Prints a line each."""
     wanted = sys.argv[1:]
     failed = 0
-    with Server(options) as server:
+    with Server(options, portmap=portmap) as server:
         for case in cases:
             name = case.__name__
             if wanted and name not in wanted:

@@ -35,7 +35,6 @@ Bytes:
     @attr? @fh? @wcc?    a post_op_attr, post_op_fh3, wcc_data; there or not
     @rest                whatever follows (replies only)
 """
-import os
 import re
 import socket
 import subprocess
@@ -176,11 +175,7 @@ class Player:
         if self.transport:
             self.transport.close()
         if kind == 'local':
-            self.transport = nfs.Tcp.__new__(nfs.Tcp)
-            self.transport.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            self.transport.socket.settimeout(20)
-            self.transport.socket.connect('/run/rpcbind.sock')
-            self.transport.got = b''
+            self.transport = nfs.Local()
         else:
             self.transport = (nfs.Udp if kind == 'udp' else nfs.Tcp)(int(port or self.server.port))
 
@@ -231,7 +226,7 @@ class Player:
             self.transport.socket.settimeout(20)
 
     def transmit(self):
-        tcp = isinstance(self.transport, nfs.Tcp)
+        tcp = isinstance(self.transport, nfs.Stream)
         self.transport.send(nfs.record(self.last_call) if tcp else self.last_call)
 
     def run(self):
@@ -250,24 +245,11 @@ class Player:
         return True
 
 
-def in_own_network(paths):
-    """The portmapper's port and socket belong to the machine: have a machine of one's own."""
-    script = 'mount -t tmpfs tmpfs /run; ip link set lo up; exec "$@"'
-    command = ['unshare', '--net', '--mount', 'sh', '-ec', script, 'sh', sys.executable,
-               os.path.abspath(__file__), *paths]
-    return subprocess.run(command, check=False,
-                          env={**os.environ, 'WIRE_OWN_NETWORK': '1'}).returncode == 0
-
-
 def main():
-    passed = True
-    for path in sys.argv[1:]:
-        player = Player(path)
-        if player.portmap and 'WIRE_OWN_NETWORK' not in os.environ:
-            passed = in_own_network([path]) and passed
-        else:
-            passed = player.run() and passed
-    sys.exit(0 if passed else 1)
+    players = [Player(path) for path in sys.argv[1:]]
+    if any(player.portmap for player in players):
+        nfs.have_own_network()
+    sys.exit(0 if all([player.run() for player in players]) else 1)
 
 
 if __name__ == '__main__':
