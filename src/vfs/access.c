@@ -4,7 +4,8 @@
  * access control lists and whatever else the file system knows are obeyed.
  *
  * Answers are shared within a batch, as attributes are (attr.c), and beyond it while the object's
- * ctime says that nothing they depend on has changed (names.c has the argument).
+ * ctime says that nothing they depend on has changed (names.c has the argument); for a few seconds,
+ * since a security module may have reasons of its own.
  */
 #include "vfs/internal.h"
 
@@ -12,6 +13,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#define ACCESS_TICKS_MAX 2 /* of a second each */
 
 static bool same_caller(const struct object_seen *seen, const struct vfs_call *call)
 {
@@ -23,9 +26,12 @@ static bool same_caller(const struct object_seen *seen, const struct vfs_call *c
 static bool is_current(const struct object_seen *seen, const struct vfs_call *call,
                        const struct vfs_attr *attr)
 {
-    return (seen->access_batch == call->batch && call->batch != 0) ||
-           (seen->access_certain && seen->access_ctime.tv_sec == attr->ctime.tv_sec &&
-            seen->access_ctime.tv_nsec == attr->ctime.tv_nsec);
+    if (seen->access_batch == call->batch && call->batch != 0) {
+        return true;
+    }
+    return seen->access_certain && seen->access_ctime.tv_sec == attr->ctime.tv_sec &&
+           seen->access_ctime.tv_nsec == attr->ctime.tv_nsec &&
+           atomic_load(&call->vfs->objects.tick) - seen->access_tick <= ACCESS_TICKS_MAX;
 }
 
 static bool recall(const struct vfs_call *call, struct vfs_object *object,
@@ -50,6 +56,7 @@ static void remember(const struct vfs_call *call, struct vfs_object *object,
         seen->access_batch = call->batch;
         seen->access_certain = ctime != NULL;
         seen->access_ctime = ctime != NULL ? *ctime : (struct timespec){0};
+        seen->access_tick = atomic_load(&call->vfs->objects.tick);
         seen->access_asked = want;
         seen->access_granted = granted;
         seen->fsuid = call->fsuid;
@@ -113,7 +120,7 @@ static int granted_of(const struct vfs_call *call, struct vfs_object *object,
         return err;
     }
     cred_take(call);
-    bool settled = time_is_settled(&attr->ctime);
+    bool settled = ctime_is_settled(object->export, &attr->ctime);
     err = ask_each(fd, possible(attr, want), granted, refusal);
     if (err == 0) {
         remember(call, object, settled ? &attr->ctime : NULL, want, *granted);

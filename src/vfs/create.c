@@ -159,23 +159,49 @@ static int link_fd(int fd, int dir_fd, const char *name)
     return linkat(AT_FDCWD, path, dir_fd, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
 }
 
-/* Returns a descriptor, or -EOPNOTSUPP where nameless files or such times cannot be had. */
-static int open_nameless(struct creation *creation, const uint8_t verf[8])
+/* -EOPNOTSUPP where the file system does not give such times back. */
+static int set_verf(const struct vfs_export *export, int fd, const uint8_t verf[8])
 {
     struct timespec times[2];
     struct stat st;
+    struct vfs_attr attr;
+    verf_times(verf, times);
+    if (futimens(fd, times) != 0 || fstat(fd, &st) != 0) {
+        return -errno;
+    }
+    attr_fill(export, &st, &attr);
+    return has_verf(&attr, verf) ? 0 : -EOPNOTSUPP;
+}
+
+/* The name last. */
+static int open_then_link(struct creation *creation, const uint8_t verf[8])
+{
     struct vfs *vfs = creation->call->vfs;
     int fd = object_open_name(vfs, creation->change.fds[0], ".", O_RDWR | O_TMPFILE, 0);
     if (fd < 0) {
-        return fd == -EISDIR || fd == -EINVAL ? -EOPNOTSUPP : fd;
+        return fd;
     }
-    verf_times(verf, times);
-    int err = futimens(fd, times) == 0 && fstat(fd, &st) == 0 ? 0 : -errno;
+    int err = set_verf(creation->dir->export, fd, verf);
     if (err == 0) {
-        struct vfs_attr attr;
-        attr_fill(creation->dir->export, &st, &attr);
-        err = has_verf(&attr, verf) ? 0 : -EOPNOTSUPP;
+        err = link_fd(fd, creation->change.fds[0], creation->name);
     }
+    if (err != 0) {
+        object_close_fd(vfs, fd);
+        return err;
+    }
+    return fd;
+}
+
+/* Where there are no files without names: the times follow the name at once. */
+static int open_named(struct creation *creation, const uint8_t verf[8])
+{
+    struct vfs *vfs = creation->call->vfs;
+    int fd = object_open_name(vfs, creation->change.fds[0], creation->name,
+                              O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0);
+    if (fd < 0) {
+        return fd;
+    }
+    int err = undo(creation, set_verf(creation->dir->export, fd, verf), 0);
     if (err != 0) {
         object_close_fd(vfs, fd);
         return err;
@@ -185,21 +211,18 @@ static int open_nameless(struct creation *creation, const uint8_t verf[8])
 
 static int create_exclusive(struct creation *creation, const uint8_t verf[8])
 {
-    struct vfs *vfs = creation->call->vfs;
-    int dir_fd = creation->change.fds[0];
     struct vfs_handle handle;
     /* Asked first: making a nameless file in vain costs more. */
-    if (handle_of(creation->dir->export, dir_fd, creation->name, 0, &handle) == 0) {
+    if (handle_of(creation->dir->export, creation->change.fds[0], creation->name, 0, &handle) ==
+        0) {
         return -EEXIST;
     }
-    int fd = open_nameless(creation, verf);
+    int fd = open_then_link(creation, verf);
+    if (fd == -EOPNOTSUPP || fd == -EISDIR || fd == -EINVAL) {
+        fd = open_named(creation, verf);
+    }
     if (fd < 0) {
         return fd;
-    }
-    int err = link_fd(fd, dir_fd, creation->name);
-    if (err != 0) {
-        object_close_fd(vfs, fd);
-        return err;
     }
     return undo(creation, made(creation, fd, OBJECT_WRITE, VFS_REG), 0);
 }

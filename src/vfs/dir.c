@@ -137,7 +137,8 @@ static int find_name(struct vfs_call *call, const struct vfs_node *dir, const ch
         return err;
     }
     cred_take(call);
-    const struct timespec *ctime = time_is_settled(&dir->attr.ctime) ? &dir->attr.ctime : NULL;
+    bool settled = ctime_is_settled(dir->export, &dir->attr.ctime);
+    const struct timespec *ctime = settled ? &dir->attr.ctime : NULL;
     err = name_object(call, dir->export, fd, name, object);
     if (err == 0 && !dots) {
         names_note(dir->object, name, ctime, (*object)->handle, (*object)->handle_size);

@@ -44,6 +44,7 @@ struct vfs_export {
     uint64_t id;   /* in every handle */
     uint64_t fsid; /* in every attribute */
     dev_t dev;
+    bool has_true_ctime; /* every change of an inode shows in its ctime */
     struct vfs_handle root;
 };
 
@@ -58,7 +59,8 @@ struct object_seen {
     struct vfs_attr attr;
     uint64_t access_batch;        /* good for this batch, */
     bool access_certain;          /* and, if set, */
-    struct timespec access_ctime; /* while the object has this ctime (names.c has the argument) */
+    struct timespec access_ctime; /* while the object has this ctime (names.c has the argument), */
+    unsigned access_tick;         /* for some seconds */
     uint32_t access_asked;
     uint32_t access_granted;
     uint32_t fsuid, fsgid, fsgid_count;
@@ -289,7 +291,7 @@ bool node_is_root(const struct vfs_node *node);
 enum name_answer { NAME_UNKNOWN, NAME_KNOWN, NAME_ABSENT };
 /* Whether no change from now on can leave an object with this ctime. Asked before what the ctime is
  * to stand for is read. */
-bool time_is_settled(const struct timespec *ctime);
+bool ctime_is_settled(const struct vfs_export *export, const struct timespec *ctime);
 int names_open(struct vfs *vfs) MUST_USE;
 void names_close(struct vfs *vfs);
 /* What a name leads to in a directory that has this ctime; NULL: what it led to when last heard

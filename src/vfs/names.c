@@ -7,7 +7,8 @@
  * still leads where it led, also where local processes make the changes.
  * 2. Two changes within one tick of the file system's clock leave one ctime. So an answer is only
  *    kept as such when, before it was read, the clock was past the directory's ctime by more than a
- *    tick: whatever changes the directory after that moment gives it another ctime.
+ *    tick: whatever changes the directory after that moment gives it another ctime. And only on
+ *    file systems that are known to keep their times so.
  * 3. Apart from that the table is a hint: what a name led to when last heard of.
  *
  * The table has a fixed size, and a new name takes the place of the one that was there. Nobody
@@ -39,9 +40,12 @@ struct name_entry {
     uint8_t name[NAME_KEPT_BYTES];
 };
 
-bool time_is_settled(const struct timespec *ctime)
+bool ctime_is_settled(const struct vfs_export *export, const struct timespec *ctime)
 {
     struct timespec now;
+    if (!export->has_true_ctime) {
+        return false;
+    }
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
     int64_t age_ns =
         (now.tv_sec - ctime->tv_sec) * INT64_C(1000000000) + now.tv_nsec - ctime->tv_nsec;

@@ -65,6 +65,8 @@ struct ext4_uuid {
 #define EXT4_MAGIC 0xef53
 #define XFS_MAGIC 0x58465342
 #define BTRFS_MAGIC 0x9123683e
+#define TMPFS_MAGIC 0x01021994
+#define F2FS_MAGIC 0xf2f52010
 
 static bool uuid_of_fs(int fd, uint8_t uuid[UUID_BYTES])
 {
@@ -112,6 +114,17 @@ static void identify_fs(int fd, uint8_t uuid[UUID_BYTES])
         memcpy(uuid, &fs.f_fsid, sizeof fs.f_fsid);
         memcpy(uuid + sizeof fs.f_fsid, &fs.f_type, sizeof fs.f_type);
     }
+}
+
+static bool keeps_ctime(int fd)
+{
+    struct statfs fs;
+    if (fstatfs(fd, &fs) != 0) {
+        return false;
+    }
+    uint32_t magic = (uint32_t)fs.f_type;
+    return magic == EXT4_MAGIC || magic == XFS_MAGIC || magic == BTRFS_MAGIC ||
+           magic == TMPFS_MAGIC || magic == F2FS_MAGIC;
 }
 
 /* fsid= of the entry's clients: one for all. */
@@ -243,6 +256,7 @@ int volume_open(struct vfs *vfs, const struct export_entry *entry, struct vfs_ex
         volume_close(export);
         return error;
     }
+    export->has_true_ctime = keeps_ctime(export->mount_fd);
     handle_make(export, &root.head, &export->root);
     return 0;
 }
