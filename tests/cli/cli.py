@@ -38,10 +38,11 @@ class Ended:
         return self
 
 
-def holdfast(*arguments, **more):
+def holdfast(*arguments, timeout=20, **more):
     """Runs the command to its end, which must come within seconds."""
     return Ended(subprocess.run([BINARY, *map(str, arguments)], stdin=subprocess.DEVNULL,
-                                capture_output=True, text=True, timeout=20, check=False, **more))
+                                capture_output=True, text=True, timeout=timeout, check=False,
+                                **more))
 
 
 class Serving:
