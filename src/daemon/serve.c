@@ -241,7 +241,9 @@ static int start(struct serve *serve, struct err *err)
 static const char *host_name(const struct config *config, char *text, size_t text_bytes)
 {
     if (config->bind_count > 0) {
-        return config->binds[0];
+        bool is_ipv6 = strchr(config->binds[0], ':') != NULL; /* mount(8) wants brackets */
+        (void)snprintf(text, text_bytes, is_ipv6 ? "[%s]" : "%s", config->binds[0]);
+        return text;
     }
     if (gethostname(text, text_bytes) != 0) {
         return "HOST";

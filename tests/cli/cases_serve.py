@@ -26,6 +26,12 @@ def ready_line_names_path_port_and_mount(work):
             Nfs(transport(serving.port)).null()
 
 
+def ready_line_puts_ipv6_in_brackets(work):
+    with Serving('--port', '0', '--portmap', 'off', '--state', f'{work}/state', '--bind', '::1',
+                 f'{work}/export') as serving:
+        check(f' [::1]:{work}/export /mnt' in serving.ready, serving.ready)
+
+
 def signals_stop_it_cleanly(work):
     for number in (signal.SIGTERM, signal.SIGINT):
         with Serving(*quiet(work), f'{work}/export') as serving:
@@ -214,7 +220,8 @@ def names_of_directories_are_taken_as_they_are(work):
 
 
 if __name__ == '__main__':
-    run([ready_line_names_path_port_and_mount, signals_stop_it_cleanly,
+    run([ready_line_names_path_port_and_mount, ready_line_puts_ipv6_in_brackets,
+         signals_stop_it_cleanly,
          a_signal_while_it_starts_ends_it, hangup_does_not_stop_it,
          a_full_pipe_or_file_does_not_stop_it, bad_directories_are_named,
          a_bad_exports_file_is_a_reason_not_to_start, warnings_are_said_and_no_reason,
