@@ -16,6 +16,7 @@
 #include "daemon/state.h"
 #include "server/mount.h"
 #include "server/nfs3.h"
+#include "server/spray.h"
 #include "vfs/node.h"
 
 #include <errno.h>
@@ -35,8 +36,10 @@ struct serve {
     struct portmap portmap;
     struct nfs_service nfs;
     struct mount_service mount;
+    struct spray_service spray;
     struct rpc_program nfs3_program;
     struct rpc_program mount_program;
+    struct rpc_program spray_program;
     struct vfs *vfs;
     struct rpc_server *server;
     pthread_mutex_t release_lock;
@@ -44,10 +47,11 @@ struct serve {
 };
 
 static const struct rpc_program *const *programs_of(struct serve *serve,
-                                                    const struct rpc_program *programs[2])
+                                                    const struct rpc_program *programs[3])
 {
     programs[0] = &serve->nfs3_program;
     programs[1] = &serve->mount_program;
+    programs[2] = &serve->spray_program;
     return programs;
 }
 
@@ -160,7 +164,7 @@ static void thread_begin(void *arg)
 static int open_server(struct serve *serve, struct err *err)
 {
     const struct rpc_server_options options = {.thread_begin = thread_begin};
-    const struct rpc_program *programs[2];
+    const struct rpc_program *programs[3];
 
     int error = rpc_server_open(&options, &serve->server, err);
     if (error != 0) {
@@ -168,6 +172,10 @@ static int open_server(struct serve *serve, struct err *err)
     }
     nfs3_program_init(&serve->nfs3_program, &serve->nfs);
     mount_program_init(&serve->mount_program, &serve->mount);
+    serve->spray.table = serve->table;
+    if (spray_program_init(&serve->spray_program, &serve->spray) != 0) {
+        return err_set(err, -ENOMEM, "no memory for the senders of SPRAY");
+    }
     error = listen_begin(serve->server, &serve->addresses, programs_of(serve, programs),
                          COUNT_OF(programs), &serve->port, err);
     if (error != 0) {
@@ -204,7 +212,7 @@ static int open_exports(struct serve *serve, struct err *err)
 static int start(struct serve *serve, struct err *err)
 {
     const struct config *config = serve->config;
-    const struct rpc_program *programs[2];
+    const struct rpc_program *programs[3];
 
     int error = make_table(serve, err);
     if (error == 0) {
@@ -237,13 +245,34 @@ static int start(struct serve *serve, struct err *err)
     return error;
 }
 
+/* Are all clients loopback addresses? (IPv4 is kept as ::ffff:a.b.c.d.) */
+static bool is_for_this_machine(const struct export_entry *entry)
+{
+    for (uint32_t i = 0; i < entry->client_count; i++) {
+        const struct export_client *client = &entry->clients[i];
+        struct in6_addr address;
+        memcpy(&address, client->address, sizeof address);
+        bool ipv4 = IN6_IS_ADDR_V4MAPPED(&address) && client->prefix_bits >= 96 + 8 &&
+                    address.s6_addr[12] == IN_LOOPBACKNET;
+        bool ipv6 = IN6_IS_ADDR_LOOPBACK(&address) && client->prefix_bits == 128;
+        if (client->kind > EXPORT_NETWORK || !(ipv4 || ipv6)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* How a client may call us: the first address of --bind, or the machine's name. */
-static const char *host_name(const struct config *config, char *text, size_t text_bytes)
+static const char *host_name(const struct config *config, const struct export_entry *entry,
+                             char *text, size_t text_bytes)
 {
     if (config->bind_count > 0) {
         bool is_ipv6 = strchr(config->binds[0], ':') != NULL; /* mount(8) wants brackets */
         (void)snprintf(text, text_bytes, is_ipv6 ? "[%s]" : "%s", config->binds[0]);
         return text;
+    }
+    if (is_for_this_machine(entry)) {
+        return "localhost";
     }
     if (gethostname(text, text_bytes) != 0) {
         return "HOST";
@@ -269,7 +298,8 @@ static void say_ready(const struct serve *serve)
                        serve->port, serve->port);
     }
     printf("holdfast: ready: %s%s on port %u (tcp, udp); mount -t nfs%s %s:%s /mnt\n", path, more,
-           serve->port, options, host_name(serve->config, host, sizeof host), path);
+           serve->port, options, host_name(serve->config, &table->entries[0], host, sizeof host),
+           path);
     (void)fflush(stdout);
     (void)snprintf(notice, sizeof notice, "READY=1\nSTATUS=serving %u exports on port %u\n",
                    table->entry_count, serve->port);
@@ -304,6 +334,7 @@ static void stop(struct serve *serve)
         vfs_close(serve->vfs);
     }
     mount_service_fini(&serve->mount);
+    spray_service_fini(&serve->spray);
     if (serve->state_lock_fd >= 0) {
         close(serve->state_lock_fd);
     }

@@ -32,6 +32,15 @@ def ready_line_puts_ipv6_in_brackets(work):
         check(f' [::1]:{work}/export /mnt' in serving.ready, serving.ready)
 
 
+def ready_line_names_a_host_that_may_mount(work):
+    options = ['--port', '0', '--portmap', 'off', '--state', f'{work}/state']
+    for argument, host in ((f'{work}/export', 'localhost'),
+                           (f'{work}/export 127.0.0.1(ro)', 'localhost'),
+                           (f'{work}/export 127.0.0.1 10.0.0.0/8', socket.gethostname())):
+        with Serving(*options, argument) as serving:
+            check(f' {host}:{work}/export /mnt' in serving.ready, serving.ready)
+
+
 def signals_stop_it_cleanly(work):
     for number in (signal.SIGTERM, signal.SIGINT):
         with Serving(*quiet(work), f'{work}/export') as serving:
@@ -221,6 +230,7 @@ def names_of_directories_are_taken_as_they_are(work):
 
 if __name__ == '__main__':
     run([ready_line_names_path_port_and_mount, ready_line_puts_ipv6_in_brackets,
+         ready_line_names_a_host_that_may_mount,
          signals_stop_it_cleanly,
          a_signal_while_it_starts_ends_it, hangup_does_not_stop_it,
          a_full_pipe_or_file_does_not_stop_it, bad_directories_are_named,
