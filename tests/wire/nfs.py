@@ -682,6 +682,11 @@ class Server:
 
 # ---- running cases ---------------------------------------------------------------------------
 
+def end_cleanly():
+    """A test that takes too long is ended with SIGTERM: its server must end with it."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+
+
 def have_own_network():
     """The portmapper's port and socket belong to the machine: starts this program again in network
     and mount namespaces of its own, unless that is where it runs."""
@@ -695,6 +700,7 @@ def have_own_network():
 def run(cases, options='rw,async,no_root_squash,insecure', portmap='off'):
     """Runs cases against one server: functions of it, or of (server, client, fh) with a fresh
     directory to work in; those that take no argument start their own. Prints a line each."""
+    end_cleanly()
     wanted = sys.argv[1:]
     failed = 0
     with Server(options, portmap=portmap) as server:

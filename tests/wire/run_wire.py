@@ -246,6 +246,7 @@ class Player:
 
 
 def main():
+    nfs.end_cleanly()
     players = [Player(path) for path in sys.argv[1:]]
     if any(player.portmap for player in players):
         nfs.have_own_network()
