@@ -92,6 +92,15 @@ static bool recall(const struct vfs_call *call, struct vfs_object *object, int64
     return found;
 }
 
+void attr_forget(struct vfs_object *object)
+{
+    struct object_seen *seen = &object->seen;
+    while (atomic_flag_test_and_set_explicit(&seen->busy, memory_order_acquire)) {
+    }
+    seen->attr_batch = 0;
+    atomic_flag_clear_explicit(&seen->busy, memory_order_release);
+}
+
 int attr_take(const struct vfs_call *call, struct vfs_object *object, const struct stat *st,
               struct vfs_attr *attr)
 {
@@ -130,9 +139,14 @@ int attr_recent(const struct vfs_call *call, struct vfs_object *object, struct v
     return attr_fresh(call, object, attr);
 }
 
+bool attr_recall(const struct vfs_call *call, struct vfs_object *object, struct vfs_attr *attr)
+{
+    return recall(call, object, INT64_MIN, attr);
+}
+
 int attr_get(const struct vfs_call *call, struct vfs_object *object, struct vfs_attr *attr)
 {
-    return recall(call, object, INT64_MIN, attr) ? 0 : attr_fresh(call, object, attr);
+    return attr_recall(call, object, attr) ? 0 : attr_fresh(call, object, attr);
 }
 
 void attr_note_lsn(struct vfs_call *call, struct vfs_object *object)

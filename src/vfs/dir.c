@@ -61,91 +61,123 @@ bool node_is_root(const struct vfs_node *node)
            memcmp(node->object->handle, root->bytes, root->size) == 0;
 }
 
-/* Whether fd is of the inode that the handle names, as far as can be told; then st is of both. */
-static bool is_same(int fd, const struct vfs_handle *handle, struct stat *st)
+/* Whether st is of the inode that the handle names, as far as can be told. */
+static bool is_same(const struct stat *st, const struct vfs_handle *handle)
 {
     uint64_t fileid;
-    return handle_fileid(handle, &fileid) && fstat(fd, st) == 0 && st->st_ino == fileid;
+    return handle_fileid(handle, &fileid) && st->st_ino == fileid;
 }
 
-int name_object(const struct vfs_call *call, struct vfs_export *export, int dir_fd,
-                const char *name, struct vfs_object **object)
+/* The object with a descriptor: whatever the name leads to by now. */
+static int open_name(struct vfs_export *export, int dir_fd, const char *name,
+                     struct vfs_object **object)
 {
-    struct vfs *vfs = export->vfs;
     struct vfs_handle handle;
-    struct vfs_attr attr;
-    struct stat st;
-    int err = handle_of(export, dir_fd, name, 0, &handle);
-    if (err != 0) {
-        return err == -EXDEV ? -EACCES : err; /* something is mounted there */
-    }
-    *object = object_find(vfs, handle.bytes, handle.size);
-    if (*object != NULL) {
-        return 0;
-    }
-    int fd = object_open_name(vfs, dir_fd, name, O_PATH | O_NOFOLLOW, 0);
+    int fd = object_open_name(export->vfs, dir_fd, name, O_PATH | O_NOFOLLOW, 0);
     if (fd < 0) {
         return fd;
     }
-    if (is_same(fd, &handle, &st)) {
-        err = object_adopt(export, &handle, OBJECT_PATH, fd, object);
-        if (err == 0 && attr_take(call, *object, &st, &attr) != 0) {
-            object_put(*object);
-            err = -ESTALE;
-        }
-        return err;
-    }
-    /* The name may lead elsewhere by now: ask for what was opened. */
-    err = handle_of(export, fd, "", AT_EMPTY_PATH, &handle);
+    int err = handle_of(export, fd, "", AT_EMPTY_PATH, &handle);
     if (err != 0) {
-        object_close_fd(vfs, fd);
+        object_close_fd(export->vfs, fd);
         return err == -EXDEV ? -EACCES : err;
     }
     return object_adopt(export, &handle, OBJECT_PATH, fd, object);
 }
 
-/* The answer that is known already. 1: ask the file system. */
-static int recall_name(struct vfs_call *call, const struct vfs_node *dir, const char *name,
-                       struct vfs_object **object)
+/* The object of a name that leads to this handle, with its attributes taken for this batch if it
+ * has no descriptor. Who only looks a name up needs none: a walk over a large tree would open and
+ * evict one for each file. */
+static int object_of_name(const struct vfs_call *call, struct vfs_export *export, int dir_fd,
+                          const char *name, const struct vfs_handle *handle,
+                          struct vfs_object **object)
 {
-    struct vfs_handle handle;
-    enum name_answer answer = names_find(dir->object, name, &dir->attr.ctime, &handle);
-    if (answer == NAME_UNKNOWN) {
-        return 1;
+    struct vfs_attr attr;
+    struct stat st;
+    *object = object_find(export->vfs, handle->bytes, handle->size);
+    if (*object != NULL && (object_has_fd(*object) || object_fds_abound(export->vfs) ||
+                            attr_recall(call, *object, &attr))) {
+        return 0;
     }
-    if (call->fsuid != 0 && access_check(call, dir->object, &dir->attr, VFS_MAY_EXEC) != 0) {
-        return 1; /* the file system says it best */
+    int err = fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0 ? 0 : -errno;
+    bool same = err == 0 && is_same(&st, handle);
+    if (same && *object == NULL) {
+        err = object_obtain(export, handle, object);
     }
-    if (answer == NAME_ABSENT) {
-        return -ENOENT;
+    if (same && err == 0) {
+        err = attr_take(call, *object, &st, &attr);
     }
-    *object = object_find(call->vfs, handle.bytes, handle.size);
-    return *object != NULL ? 0 : 1;
+    if (same && err == 0) {
+        return 0;
+    }
+    if (*object != NULL) {
+        object_put(*object);
+        *object = NULL;
+    }
+    return err == 0 ? open_name(export, dir_fd, name, object) : err;
 }
 
-static int find_name(struct vfs_call *call, const struct vfs_node *dir, const char *name,
-                     struct vfs_object **object)
+int name_object(const struct vfs_call *call, struct vfs_export *export, int dir_fd,
+                const char *name, struct vfs_object **object)
 {
-    int fd;
-    bool dots = name_is_dot(name) || name_is_dot_dot(name);
-    int err = dots ? 1 : recall_name(call, dir, name, object);
-    if (err <= 0) {
-        return err;
-    }
-    err = object_fd(dir->object, OBJECT_PATH, &fd);
+    struct vfs_handle handle;
+    int err = handle_of(export, dir_fd, name, 0, &handle);
     if (err != 0) {
-        return err;
+        return err == -EXDEV ? -EACCES : err; /* something is mounted there */
     }
-    cred_take(call);
+    return object_of_name(call, export, dir_fd, name, &handle, object);
+}
+
+/* The answer that is known already, and allowed to this caller. */
+static enum name_answer recall_name(struct vfs_call *call, const struct vfs_node *dir,
+                                    const char *name, struct vfs_handle *handle)
+{
+    if (name_is_dot(name) || name_is_dot_dot(name)) {
+        return NAME_UNKNOWN;
+    }
+    enum name_answer answer = names_find(dir->object, name, &dir->attr.ctime, handle);
+    if (answer != NAME_UNKNOWN && call->fsuid != 0 &&
+        access_check(call, dir->object, &dir->attr, VFS_MAY_EXEC) != 0) {
+        return NAME_UNKNOWN; /* the file system says it best */
+    }
+    return answer;
+}
+
+static int ask_name(struct vfs_call *call, const struct vfs_node *dir, int dir_fd, const char *name,
+                    struct vfs_object **object)
+{
     bool settled = ctime_is_settled(dir->export, &dir->attr.ctime);
     const struct timespec *ctime = settled ? &dir->attr.ctime : NULL;
-    err = name_object(call, dir->export, fd, name, object);
-    if (err == 0 && !dots) {
+    int err = name_object(call, dir->export, dir_fd, name, object);
+    if (name_is_dot(name) || name_is_dot_dot(name)) {
+        return err;
+    }
+    if (err == 0) {
         names_note(dir->object, name, ctime, (*object)->handle, (*object)->handle_size);
     } else if (err == -ENOENT && ctime != NULL) {
         names_note(dir->object, name, ctime, NULL, 0);
     }
     return err;
+}
+
+static int find_name(struct vfs_call *call, const struct vfs_node *dir, const char *name,
+                     struct vfs_object **object)
+{
+    struct vfs_handle handle;
+    int fd;
+    enum name_answer answer = recall_name(call, dir, name, &handle);
+    if (answer == NAME_ABSENT) {
+        return -ENOENT;
+    }
+    int err = object_fd(dir->object, OBJECT_PATH, &fd);
+    if (err != 0) {
+        return err;
+    }
+    cred_take(call);
+    if (answer == NAME_KNOWN) {
+        return object_of_name(call, dir->export, fd, name, &handle, object);
+    }
+    return ask_name(call, dir, fd, name, object);
 }
 
 static int lookup(struct vfs_call *call, struct vfs_node *dir, const char *name,
@@ -251,13 +283,12 @@ static void look_at(struct listing *listing, const char *name, struct vfs_entry 
 {
     struct vfs_export *export = listing->dir->export;
     struct stat st;
-    uint64_t fileid;
     if (handle_of(export, listing->fd, name, 0, &entry->handle) != 0) {
         return;
     }
     entry->has_handle = true;
     if (fstatat(listing->fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0 &&
-        handle_fileid(&entry->handle, &fileid) && fileid == st.st_ino) {
+        is_same(&st, &entry->handle)) {
         attr_fill(export, &st, &entry->attr);
         entry->has_attr = true;
         entry->fileid = entry->attr.fileid;

@@ -207,6 +207,10 @@ void object_set_stale(struct vfs_object *object);
  * means any; OBJECT_READ may be the one for writing. -ESTALE, -EMFILE, -EINVAL (no file or
  * directory), and what open(2) says. */
 int object_fd(struct vfs_object *object, enum object_fd_kind kind, int *fd) MUST_USE;
+/* Whether it has one now. */
+bool object_has_fd(const struct vfs_object *object);
+/* Whether one more would be no loss to anybody. */
+bool object_fds_abound(const struct vfs *vfs);
 /* openat(2) that counts, and makes room when there are too many descriptors. Returns fd or
  * -errno. */
 int object_open_name(struct vfs *vfs, int dir_fd, const char *name, int flags,
@@ -251,9 +255,13 @@ int attr_recent(const struct vfs_call *call, struct vfs_object *object,
 /* Notes what fstat(2) said just now. -ESTALE when deleted. */
 int attr_take(const struct vfs_call *call, struct vfs_object *object, const struct stat *st,
               struct vfs_attr *attr) MUST_USE;
-/* The same, or what it said earlier in this batch. */
+/* What it said earlier in this batch, if it was asked. */
+bool attr_recall(const struct vfs_call *call, struct vfs_object *object, struct vfs_attr *attr);
+/* That, or what it says now. */
 int attr_get(const struct vfs_call *call, struct vfs_object *object,
              struct vfs_attr *attr) MUST_USE;
+/* What was seen of the object in this batch no longer counts. */
+void attr_forget(struct vfs_object *object);
 /* attr_get into the node, and attr_note_lsn. */
 int attr_of_node(struct vfs_call *call, struct vfs_node *node) MUST_USE;
 /* call->lsn covers what can be seen of the object. Not with a lock held. */

@@ -129,7 +129,7 @@ void object_close_fd(struct vfs *vfs, int fd)
     atomic_fetch_sub(&vfs->objects.fd_count, 1);
 }
 
-static bool has_fd(const struct vfs_object *object)
+bool object_has_fd(const struct vfs_object *object)
 {
     for (int kind = 0; kind < OBJECT_FD_KINDS; kind++) {
         if (atomic_load(&object->fds[kind]) >= 0) {
@@ -153,9 +153,8 @@ static int open_fd(struct vfs_object *object, enum object_fd_kind kind)
     return fd;
 }
 
-/* An idle object of the shard that has a descriptor, taken out of the table. One that was used
- * since it was last looked at gets another turn (the clock algorithm), and so do dirty ones at
- * first. */
+/* An idle object of the shard, taken out of the table. One that was used since it was last looked
+ * at gets another turn (the clock algorithm), and so do dirty ones at first. */
 static struct vfs_object *take_idle(struct object_table *table, struct object_shard *shard,
                                     bool also_warm)
 {
@@ -163,7 +162,7 @@ static struct vfs_object *take_idle(struct object_table *table, struct object_sh
     for (int i = 0; i < EVICT_SCAN_MAX && object != NULL; i++) {
         struct vfs_object *newer = object->newer;
         bool warm = atomic_exchange(&object->recent, false) || atomic_load(&object->dirty);
-        if (atomic_load(&object->ref_count) == 0 && has_fd(object) && (also_warm || !warm)) {
+        if (atomic_load(&object->ref_count) == 0 && (also_warm || !warm)) {
             table_remove(table, shard, object);
             return object;
         }
@@ -174,22 +173,40 @@ static struct vfs_object *take_idle(struct object_table *table, struct object_sh
     return NULL;
 }
 
-/* Frees one idle object. False: all descriptors are in use. */
+bool object_fds_abound(const struct vfs *vfs)
+{
+    const struct object_table *table = &vfs->objects;
+    return atomic_load_explicit(&table->fd_count, memory_order_relaxed) <
+           atomic_load_explicit(&table->fd_count_max, memory_order_relaxed) / 2;
+}
+
+static void evict_object(struct vfs *vfs, struct vfs_object *victim)
+{
+    int fd = open_fd(victim, OBJECT_READ);
+    if (atomic_load(&victim->dirty) && !atomic_load(&victim->stale) && fd >= 0) {
+        check_writeback(vfs, fd, SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+    }
+    object_free(vfs, victim);
+}
+
+/* Frees an idle object that has a descriptor, and those without one that it meets. False: all
+ * descriptors are in use. */
 static bool evict(struct vfs *vfs)
 {
     struct object_table *table = &vfs->objects;
-    for (unsigned round = 0; round < 2 * SHARD_COUNT; round++) {
+    for (unsigned misses = 0; misses < 2 * SHARD_COUNT;) {
         struct object_shard *shard =
             &table->shards[atomic_fetch_add(&table->hand, 1) % SHARD_COUNT];
         pthread_mutex_lock(&shard->lock);
-        struct vfs_object *victim = take_idle(table, shard, round >= SHARD_COUNT);
+        struct vfs_object *victim = take_idle(table, shard, misses >= SHARD_COUNT);
         pthread_mutex_unlock(&shard->lock);
-        if (victim != NULL) {
-            int fd = open_fd(victim, OBJECT_READ);
-            if (atomic_load(&victim->dirty) && !atomic_load(&victim->stale) && fd >= 0) {
-                check_writeback(vfs, fd, SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
-            }
-            object_free(vfs, victim);
+        if (victim == NULL) {
+            misses++;
+            continue;
+        }
+        bool gives_fd = object_has_fd(victim);
+        evict_object(vfs, victim);
+        if (gives_fd) {
             return true;
         }
     }
@@ -459,7 +476,17 @@ void object_ref(struct vfs_object *object)
     atomic_fetch_add_explicit(&object->ref_count, 1, memory_order_relaxed);
 }
 
-/* The last reference to a stale object, or to one without descriptors, is its end. */
+/* Attributes and rights of an object without descriptors are worth keeping for a few seconds, but
+ * there must be a limit: as many objects as there may be descriptors. */
+static bool is_worth_keeping(const struct vfs_object *object)
+{
+    const struct object_table *table = &object->export->vfs->objects;
+    return object_has_fd(object) ||
+           atomic_load_explicit(&table->object_count, memory_order_relaxed) <
+               atomic_load_explicit(&table->fd_count_max, memory_order_relaxed);
+}
+
+/* The last reference to a stale object, or to one that is not worth keeping, is its end. */
 static void put_last(struct vfs_object *object)
 {
     struct vfs *vfs = object->export->vfs;
@@ -479,7 +506,8 @@ void object_put(struct vfs_object *object)
 {
     /* Looked at while the reference still holds the object. One that becomes stale a moment later,
      * and loses its other reference a moment before, is left to the janitor. */
-    if (UNLIKELY(atomic_load_explicit(&object->stale, memory_order_relaxed) || !has_fd(object))) {
+    if (UNLIKELY(atomic_load_explicit(&object->stale, memory_order_relaxed) ||
+                 !is_worth_keeping(object))) {
         put_last(object);
         return;
     }

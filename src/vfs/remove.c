@@ -27,14 +27,21 @@ static struct vfs_object *cached_victim(const struct vfs_node *dir, int dir_fd, 
     return object_find(dir->export->vfs, handle.bytes, handle.size);
 }
 
+/* The name is gone, and perhaps the object. */
 static void bury(const struct vfs_call *call, struct vfs_object *victim)
 {
-    if (victim != NULL) {
+    if (victim == NULL) {
+        return;
+    }
+    attr_forget(victim);
+    if (object_has_fd(victim)) {
         struct vfs_attr attr;
         int err = attr_fresh(call, victim, &attr);
         (void)err; /* -ESTALE, after which the last reference frees it; or it has other names */
-        object_put(victim);
+    } else {
+        object_set_stale(victim); /* nothing is lost if it has other names */
     }
+    object_put(victim);
 }
 
 static int remove_name(struct vfs_call *call, struct vfs_node *dir, const char *name, int flags)
