@@ -241,10 +241,10 @@ static void timer_reach(struct client_rpc *rpc, int64_t deadline_ns)
 
 static int64_t first_timeout_ns(const struct client_rpc *rpc, uint32_t proc)
 {
-    if (rpc->options.tcp) {
+    uint32_t class = client_rto_class(rpc->options.prog, rpc->options.vers, proc);
+    if (rpc->options.tcp || class == RTO_CLASS_NONE) {
         return rpc->timeo_ns;
     }
-    uint32_t class = client_rto_class(rpc->options.prog, rpc->options.vers, proc);
     return client_rto_timeout_ns(&rpc->rto[class], rpc->timeo_ns, rpc->rto_ns_min,
                                  rpc->timeout_ns_max);
 }
@@ -333,7 +333,7 @@ static void call_timed_out(struct client_rpc *rpc, struct call *call, int64_t no
     client_tell(rpc, CLIENT_TIMED_OUT, call, 0, 0);
     if (was_sent && !rpc->options.tcp) {
         uint32_t class = client_rto_class(rpc->options.prog, rpc->options.vers, call->proc);
-        client_rto_timed_out(&rpc->rto[class], call->timeouts);
+        client_rto_timed_out(&rpc->rto[class], call->timeouts); /* of no class: nobody asks */
         window_cut(rpc, call, now_ns);
     }
     if (!was_sent || call->timeouts > rpc->options.retrans) {
@@ -645,7 +645,8 @@ static void fill_defaults(struct client_rpc *rpc)
     bool tcp = options->tcp;
 
     options->timeo_ms = options->timeo_ms > 0 ? options->timeo_ms : tcp ? 60000 : 1100;
-    options->retrans = options->retrans > 0 ? options->retrans : tcp ? 2 : 3;
+    options->retrans = options->once ? 0 : options->retrans > 0 ? options->retrans : tcp ? 2 : 3;
+    options->soft = options->soft || options->once;
     options->timeout_ms_max = options->timeout_ms_max > 0 ? options->timeout_ms_max
                               : tcp                       ? 600000
                                                           : 60000;

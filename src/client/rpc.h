@@ -84,6 +84,7 @@ struct client_rpc_options {
     /* Until the server has answered once: a connection that cannot be made, or a datagram that
      * nobody takes, fails the calls at once, also when hard. */
     bool fail_before_contact;
+    bool once;               /* UDP: never sent again, for those who measure loss; implies soft */
     uint32_t timeo_ms;       /* 0: 1,100 over UDP, 60,000 over TCP */
     uint32_t retrans;        /* 0: 3 over UDP, 2 over TCP */
     uint32_t timeout_ms_max; /* where backoff ends; 0: 60,000 over UDP, 600,000 over TCP */

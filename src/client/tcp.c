@@ -27,6 +27,8 @@
 #define RX_BYTES (256U << 10)
 #define RX_EXACT_BYTES_MIN (16U << 10)
 #define SEND_IOVECS 96U
+#define SMALL_BYTES (16U << 10)
+#define SMALL_PART_BYTES_MAX 1024U
 #define RECEIVE_ROUNDS_MAX 16U /* before other descriptors have their turn */
 
 static void connect_now(struct client_rpc *rpc);
@@ -116,20 +118,59 @@ static void sent_bytes(struct client_rpc *rpc, size_t bytes)
     }
 }
 
+/* What one sendmsg takes: small messages copied together, which costs less than an iovec each. */
+struct batch {
+    struct iovec iovecs[SEND_IOVECS];
+    size_t count;
+    size_t bytes;
+    uint8_t small[SMALL_BYTES];
+    size_t small_bytes;
+};
+
+static void batch_put(struct batch *batch, struct iovec part)
+{
+    struct iovec *last = batch->count > 0 ? &batch->iovecs[batch->count - 1] : NULL;
+
+    batch->bytes += part.iov_len;
+    if (part.iov_len <= SMALL_PART_BYTES_MAX &&
+        batch->small_bytes + part.iov_len <= sizeof batch->small) {
+        uint8_t *to = batch->small + batch->small_bytes;
+        memcpy(to, part.iov_base, part.iov_len);
+        batch->small_bytes += part.iov_len;
+        if (last != NULL && (uint8_t *)last->iov_base + last->iov_len == to) {
+            last->iov_len += part.iov_len;
+            return;
+        }
+        part.iov_base = to;
+    }
+    batch->iovecs[batch->count++] = part;
+}
+
+static ssize_t send_batch(struct client_rpc *rpc, size_t *wanted)
+{
+    struct batch batch;
+    uint32_t skip = rpc->offset;
+
+    batch.count = batch.bytes = batch.small_bytes = 0;
+    for (struct call *call = rpc->queue.first; call != NULL && batch.count + 3 <= SEND_IOVECS;
+         call = call->next) {
+        struct iovec parts[3];
+        unsigned count = client_call_iovecs(call, skip, parts);
+        for (unsigned i = 0; i < count; i++) {
+            batch_put(&batch, parts[i]);
+        }
+        skip = 0;
+    }
+    *wanted = batch.bytes;
+    struct msghdr message = {.msg_iov = batch.iovecs, .msg_iovlen = batch.count};
+    return sendmsg(rpc->watch.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 static void send_queue(struct client_rpc *rpc)
 {
     while (rpc->queue.count > 0) {
-        struct iovec iovecs[SEND_IOVECS];
-        struct msghdr message = {.msg_iov = iovecs};
-        size_t wanted = 0;
-        uint32_t skip = rpc->offset;
-        for (struct call *call = rpc->queue.first;
-             call != NULL && message.msg_iovlen + 3 <= SEND_IOVECS; call = call->next) {
-            message.msg_iovlen += client_call_iovecs(call, skip, &iovecs[message.msg_iovlen]);
-            wanted += call->size_bytes + call_tail_bytes(call) - skip;
-            skip = 0;
-        }
-        ssize_t sent = sendmsg(rpc->watch.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        size_t wanted;
+        ssize_t sent = send_batch(rpc, &wanted);
         if (sent < 0 && errno != EAGAIN && errno != EINTR) {
             client_tcp_lost(rpc, -errno);
             return;

@@ -53,6 +53,8 @@ static void replied(void *owner, const struct client_reply *reply)
     answer->done = true;
     answer->error = reply->error;
     answer->fault = reply->fault;
+    answer->low = reply->low;
+    answer->high = reply->high;
     if (reply->error == 0) {
         keep(answer, reply);
     }

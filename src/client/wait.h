@@ -12,6 +12,7 @@
 struct client_answer {
     int error;
     enum client_rpc_fault fault;
+    uint32_t low, high;               /* of a mismatch */
     char text[CLIENT_TEXT_BYTES_MAX]; /* of an error */
     const void *res;                  /* the generated struct, NULL if there is none */
     struct xdr_bytes results;         /* what it points into */

@@ -213,6 +213,35 @@ static void refused_before_contact(void **state)
     caller_close(&caller);
 }
 
+static void script_plain(struct stub *stub)
+{
+    struct stub_call *call = call_new();
+    while (stub_receive(stub, call)) {
+        answer_call(stub, call);
+    }
+}
+
+/* nfs(5): what is rare is timed by timeo, however fast the server has been so far. */
+static void rare_procedures_are_not_estimated(void **state)
+{
+    (void)state;
+    struct stub *stub = stub_new();
+    struct caller caller;
+    struct client_rpc_options options = udp;
+    struct answer answer;
+
+    options.timeo_ms = 5000;
+    stub_start(stub, SOCK_DGRAM, script_plain);
+    caller_open(&caller, stub, &options);
+    for (uint32_t i = 0; i < 3; i++) {
+        caller_getport(&caller, i, &answer);
+        caller_wait(&caller, &answer);
+    }
+    assert_int_equal(client_rpc_timeout_ms(caller.rpc, 3), 5000);
+    caller_close(&caller);
+    stub_stop(stub);
+}
+
 /* Noise first: too short, a call, somebody else's xid; then the reply. */
 static void script_noise(struct stub *stub)
 {
@@ -299,6 +328,7 @@ int main(void)
         cmocka_unit_test(soft_gives_up_after_retrans),
         cmocka_unit_test(hard_says_so_once_and_goes_on),
         cmocka_unit_test(refused_before_contact),
+        cmocka_unit_test(rare_procedures_are_not_estimated),
         cmocka_unit_test(noise_is_not_an_answer),
         cmocka_unit_test(only_a_window_of_calls_is_on_the_way),
     };
