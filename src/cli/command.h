@@ -14,9 +14,11 @@ int cmd_exports(int argc, char **argv);
 int cmd_get(int argc, char **argv);
 int cmd_ls(int argc, char **argv);
 int cmd_mkdir(int argc, char **argv);
+int cmd_ping(int argc, char **argv);
 int cmd_put(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
+int cmd_spray(int argc, char **argv);
 int cmd_stat(int argc, char **argv);
 
 #endif

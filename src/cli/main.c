@@ -20,6 +20,8 @@ static const struct {
     {"put", cmd_put, "copy files and trees to there"},
     {"rm", cmd_rm, "remove files and trees there"},
     {"mkdir", cmd_mkdir, "make directories there"},
+    {"ping", cmd_ping, "call every RPC program of a host, and time the answers"},
+    {"spray", cmd_spray, "send many packets to a host, and count what arrives"},
 };
 
 static void print_help(FILE *file)

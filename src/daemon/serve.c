@@ -16,6 +16,7 @@
 #include "daemon/state.h"
 #include "server/mount.h"
 #include "server/nfs3.h"
+#include "server/spray.h"
 #include "vfs/node.h"
 
 #include <errno.h>
@@ -35,8 +36,10 @@ struct serve {
     struct portmap portmap;
     struct nfs_service nfs;
     struct mount_service mount;
+    struct spray_service spray;
     struct rpc_program nfs3_program;
     struct rpc_program mount_program;
+    struct rpc_program spray_program;
     struct vfs *vfs;
     struct rpc_server *server;
     pthread_mutex_t release_lock;
@@ -44,10 +47,11 @@ struct serve {
 };
 
 static const struct rpc_program *const *programs_of(struct serve *serve,
-                                                    const struct rpc_program *programs[2])
+                                                    const struct rpc_program *programs[3])
 {
     programs[0] = &serve->nfs3_program;
     programs[1] = &serve->mount_program;
+    programs[2] = &serve->spray_program;
     return programs;
 }
 
@@ -160,7 +164,7 @@ static void thread_begin(void *arg)
 static int open_server(struct serve *serve, struct err *err)
 {
     const struct rpc_server_options options = {.thread_begin = thread_begin};
-    const struct rpc_program *programs[2];
+    const struct rpc_program *programs[3];
 
     int error = rpc_server_open(&options, &serve->server, err);
     if (error != 0) {
@@ -168,6 +172,10 @@ static int open_server(struct serve *serve, struct err *err)
     }
     nfs3_program_init(&serve->nfs3_program, &serve->nfs);
     mount_program_init(&serve->mount_program, &serve->mount);
+    serve->spray.table = serve->table;
+    if (spray_program_init(&serve->spray_program, &serve->spray) != 0) {
+        return err_set(err, -ENOMEM, "no memory for the senders of SPRAY");
+    }
     error = listen_begin(serve->server, &serve->addresses, programs_of(serve, programs),
                          COUNT_OF(programs), &serve->port, err);
     if (error != 0) {
@@ -204,7 +212,7 @@ static int open_exports(struct serve *serve, struct err *err)
 static int start(struct serve *serve, struct err *err)
 {
     const struct config *config = serve->config;
-    const struct rpc_program *programs[2];
+    const struct rpc_program *programs[3];
 
     int error = make_table(serve, err);
     if (error == 0) {
@@ -326,6 +334,7 @@ static void stop(struct serve *serve)
         vfs_close(serve->vfs);
     }
     mount_service_fini(&serve->mount);
+    spray_service_fini(&serve->spray);
     if (serve->state_lock_fd >= 0) {
         close(serve->state_lock_fd);
     }

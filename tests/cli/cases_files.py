@@ -192,8 +192,8 @@ def ls_and_stat_say_what_is_there(work):
         check(long[0].startswith('-rwsr-x--x ') and ' 1234 ' in long[0], long[0])
         check(long[1].startswith('l') and long[1].endswith('link -> file'), long[1])
         check(long[2].startswith('p'), long[2])
-        one = json.loads(holdfast('stat', '--json', url(work, server.port, '/d/file')).ends(DONE).out)
-        one, stat = one['objects'][0], os.stat(f'{work}/export/d/file')
+        said = holdfast('stat', '--json', url(work, server.port, '/d/file')).ends(DONE)
+        one, stat = json.loads(said.out)['objects'][0], os.stat(f'{work}/export/d/file')
         equal((one['mode'], one['size'], one['uid'], one['fileid'], one['nlink']),
               (0o4751, 1234, stat.st_uid, stat.st_ino, 1), 'stat')
         equal(one['mtime'], {'seconds': 1700000000, 'nseconds': 123456789}, 'mtime')

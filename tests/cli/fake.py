@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An NFSv3 server in memory, for tests of the client: right by default, and wrong where a test says.
+"""An NFSv3 server in memory, to test the client: right by default, wrong where a test says so.
 
 Written from RFC 1813 and RFC 5531 without a look at the client. TCP, one port for MOUNT and NFS.
 """
