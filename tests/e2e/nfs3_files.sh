@@ -34,23 +34,23 @@ links()
     same "the inode of both" "$(stat -c %i "$mount_dir/file")" "$(stat -c %i "$mount_dir/hard")"
     rm "$mount_dir/file"
     same "links after a remove" "1 one" "$(stat -c %h "$mount_dir/hard") $(cat "$mount_dir/hard")"
-    local target
-    for target in hard ../nowhere /etc/passwd "$(printf 'x%.0s' $(seq 1000))" $'a\nb\xff'; do
-        ln -s "$target" "$mount_dir/symbolic"
-        nfs_remount
-        same "a symbolic link" "$target" "$(readlink "$mount_dir/symbolic")"
-        rm "$mount_dir/symbolic"
+    local i targets=(hard ../nowhere /etc/passwd "$(printf 'x%.0s' {1..1000})" $'a\nb\xff')
+    for i in "${!targets[@]}"; do
+        ln -s "${targets[$i]}" "$mount_dir/symbolic$i"
     done
-    ln -s hard "$mount_dir/symbolic"
-    same "through a symbolic link" one "$(cat "$mount_dir/symbolic")"
-    rm "$mount_dir"/{hard,symbolic}
+    nfs_remount
+    for i in "${!targets[@]}"; do
+        same "a symbolic link" "${targets[$i]}" "$(readlink "$mount_dir/symbolic$i")"
+    done
+    same "through a symbolic link" one "$(cat "$mount_dir/symbolic0")"
+    rm "$mount_dir"/{hard,symbolic*}
 }
 
 # Names are bytes: all but "/" and NUL, 1 to 255 of them.
 names()
 {
     local long name
-    long=$(printf 'n%.0s' $(seq 255))
+    long=$(printf 'n%.0s' {1..255})
     mkdir "$mount_dir/names"
     for name in "$long" ' ' $'\n' $'\x80\xff' '...' '-rf' '*' 'ä' $'\x01'; do
         printf %s "$name" > "$mount_dir/names/$name"
@@ -59,7 +59,7 @@ names()
     refused 'File name too long' touch "$mount_dir/names/${long}n"
     nfs_remount
     same "listed names" "$(ls -A "$export_dir/names" | sort)" "$(ls -A "$mount_dir/names" | sort)"
-    mkdir -p "$mount_dir/names/$(printf 'd%.0s/' $(seq 100))"
+    mkdir -p "$mount_dir/names/$(printf 'd%.0s/' {1..100})"
     rm -r "$mount_dir/names"
     [ ! -e "$export_dir/names" ] || fail "names is still there on the server"
 }

@@ -11,11 +11,9 @@ make_disk "${1:-ext4}"
 for round in 1 2 3 4; do
     mkdir "$export_dir/$round"
     server_start "$export_dir/$round(rw,sync,no_root_squash)"
-    python3 "$here/kill.py" "$export_dir/$round" $round &
-    clients=$!
-    sleep "2.$((round * 13))"
+    python3 "$here/kill.py" "$export_dir/$round" "$round" "$server_pid" ||
+        fail "acknowledged changes are gone"
     server_kill
-    wait $clients || fail "acknowledged changes are gone"
 done
 server_start "$export_dir(rw,sync,no_root_squash)"
 server_stop

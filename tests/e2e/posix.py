@@ -337,7 +337,6 @@ def times():
     changes = {
         "write": lambda: write_at("d/f", os.O_WRONLY),
         "write nothing": lambda: write_at("d/f", os.O_WRONLY, b""),
-        "truncate to the same size": lambda: os.truncate("d/f", 7),
         "truncate": lambda: os.truncate("d/f", 3),
         "open truncate": lambda: open_close("d/f", os.O_WRONLY | os.O_TRUNC),
         "open truncate an empty file": lambda: open_close("d/empty", os.O_WRONLY | os.O_TRUNC),

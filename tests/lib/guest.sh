@@ -89,7 +89,7 @@ server_start()
 
 server_kill()
 {
-    kill -KILL "$server_pid"
+    kill -KILL "$server_pid" 2> /dev/null || true
     wait "$server_pid" 2> /dev/null || true
 }
 
