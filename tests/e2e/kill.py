@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""kill.py EXPORT SEED PID: clients work, the server PID is killed, and what it had acknowledged must
-be in the directory EXPORT. Run by nfs3_kill.sh in a guest."""
+"""kill.py EXPORT SEED PID: clients work, the server PID is killed, and what it had acknowledged
+must be in the directory EXPORT. Run by nfs3_kill.sh in a guest."""
 import os
 import random
 import signal
