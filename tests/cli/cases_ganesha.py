@@ -131,7 +131,8 @@ class Libnfs:
 
     def write(self, data):
         handle = ctypes.c_void_p()
-        self.must(self.lib.nfs_creat(self.context, self.file, 0o644, ctypes.byref(handle)), 'create')
+        self.must(self.lib.nfs_creat(self.context, self.file, 0o644, ctypes.byref(handle)),
+                  'create')
         for at in range(0, len(data), 100000):
             part = data[at:at + 100000]
             self.must(self.lib.nfs_pwrite(self.context, handle, ctypes.c_uint64(at),

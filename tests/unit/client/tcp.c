@@ -251,6 +251,49 @@ static void crumbs_and_lumps(void **state)
     stub_stop(stub);
 }
 
+/* Noise, of which some looks like record marks, until the client has had enough. */
+static void script_random(struct stub *stub)
+{
+    uint64_t seed = 97;
+    int fd;
+
+    while ((fd = stub_accept(stub)) >= 0) {
+        uint8_t noise[3000];
+        for (size_t i = 0; i < sizeof noise; i++) {
+            noise[i] = (uint8_t)(unit_random(&seed) >> 32);
+        }
+        if (unit_random(&seed) % 2 == 0) { /* short records */
+            for (size_t i = 0; i + 64 <= sizeof noise; i += 36) {
+                stub_word(noise + i, 0x80000000U | 32);
+            }
+        }
+        stub_write_raw(fd, noise, sizeof noise);
+        close(fd);
+    }
+}
+
+static void noise_ends_in_an_error(void **state)
+{
+    (void)state;
+    struct stub *stub = stub_new();
+
+    stub_start(stub, SOCK_STREAM, script_random);
+    for (uint32_t i = 0; i < 20; i++) {
+        struct client_rpc_options options = tcp;
+        struct caller caller;
+        struct answer answer;
+        options.soft = true;
+        options.timeo_ms = 100;
+        options.retrans = 1;
+        caller_open(&caller, stub, &options);
+        caller_getport(&caller, 1, &answer);
+        caller_wait(&caller, &answer);
+        assert_true(answer.error == -EPROTO || answer.error == -ETIMEDOUT);
+        caller_close(&caller);
+    }
+    stub_stop(stub);
+}
+
 /* ---- connections that come and go ---- */
 
 /* Each connection serves three calls; the server is deaf to the last one. */
@@ -448,6 +491,7 @@ int main(void)
         cmocka_unit_test(a_record_without_end_is_given_up),
         cmocka_unit_test(half_a_fragment_is_forgotten_with_its_connection),
         cmocka_unit_test(crumbs_and_lumps),
+        cmocka_unit_test(noise_ends_in_an_error),
         cmocka_unit_test(every_call_is_answered_once_over_many_connections),
         cmocka_unit_test(nobody_listens),
         cmocka_unit_test(soft_gives_up),
