@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <unistd.h>
 
-/* As bindresvport(3) of most systems: lower ones are more likely to belong to a service. */
-#define RESERVED_PORT_FIRST 600U
+/* Where the Linux client begins, too: lower ones are more likely to belong to a service. */
+#define RESERVED_PORT_FIRST 665U
 #define RESERVED_PORT_END 1024U
 
 static int bind_port(int fd, int family, uint16_t port)

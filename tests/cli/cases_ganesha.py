@@ -18,7 +18,7 @@ from cases_files import make_tree, same
 from cli import BINARY, DONE, SKIPPED, Serving, check, equal, holdfast, own_namespaces, quiet, run
 
 CONFIG = '''
-NFS_CORE_PARAM {{ Protocols = 3; NFS_Port = 2049; MNT_Port = 635;
+NFS_CORE_PARAM {{ Protocols = 3; NFS_Port = 2049; MNT_Port = 20048;
     Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = true; mount_path_pseudo = false; }}
 NFSv4 {{ RecoveryBackend = fs; }}
 EXPORT {{ Export_Id = 1; Path = {work}/export; Pseudo = {work}/export; Access_Type = RW;
