@@ -14,6 +14,7 @@
 #include "server/mount.h"
 #include "server/nfs3.h"
 #include "server/pmap.h"
+#include "server/spray.h"
 #include "vfs/node.h"
 
 #include <dirent.h>
@@ -40,8 +41,9 @@ static struct {
     struct nfs_service nfs;
     struct mount_service mount;
     struct pmap_registry registry;
-    struct rpc_program programs[3];
-    const struct rpc_program *program_list[3];
+    struct spray_service spray;
+    struct rpc_program programs[4];
+    const struct rpc_program *program_list[4];
     uint8_t handles[OBJECT_COUNT][HANDLE_BYTES];
 } fuzz;
 
@@ -149,6 +151,7 @@ static void leave(void)
     rpc_server_close(fuzz.server);
     vfs_close(fuzz.vfs);
     mount_service_fini(&fuzz.mount);
+    spray_service_fini(&fuzz.spray);
     export_table_free(fuzz.table);
     (void)umount2(fuzz.root, MNT_DETACH);
     (void)rmdir(fuzz.root);
@@ -181,6 +184,8 @@ static void start(void)
     nfs3_program_init(&fuzz.programs[0], &fuzz.nfs);
     mount_program_init(&fuzz.programs[1], &fuzz.mount);
     pmap_program_init(&fuzz.programs[2], &fuzz.registry);
+    fuzz.spray.table = fuzz.table;
+    FUZZ_CHECK(spray_program_init(&fuzz.programs[3], &fuzz.spray) == 0);
     for (size_t i = 0; i < COUNT_OF(fuzz.programs); i++) {
         fuzz.program_list[i] = &fuzz.programs[i];
     }
