@@ -30,10 +30,17 @@
 #include <sys/epoll.h>
 
 #define LOOP_EVENT_COUNT 64
-#define TURN_CALL_COUNT_MAX 64U         /* calls of one connection before its neighbours' turn */
-#define TURN_RECEIVE_COUNT_MAX 2U       /* receives, likewise */
-#define TX_BYTES (256U * 1024)          /* replies of one turn, sent together */
-#define CONN_QUEUE_BYTES_MAX (8U << 20) /* unsent replies; more, and the client is not read */
+#define TURN_CALL_COUNT_MAX 64U            /* calls of one connection before its neighbours' turn */
+#define TURN_RECEIVE_COUNT_MAX 2U          /* receives, likewise */
+#define TURN_REPLY_BYTES_MAX (256U * 1024) /* replies, likewise, */
+#define TURN_NS_MAX 2000000                /* and time, looked at every few calls */
+#define TURN_CLOCK_CALLS 4U
+#define TX_BYTES (256U * 1024)            /* replies of one turn, sent together */
+#define CONN_QUEUE_BYTES_MAX (8U << 20)   /* unsent replies; more, and the client is not read */
+#define ALL_QUEUES_BYTES_MAX (256U << 20) /* of all connections; more, and each has less: */
+#define CONN_QUEUE_BYTES_LESS (256U * 1024)
+#define RECORD_MS_MAX 30000 /* a call that began to arrive must go on arriving */
+#define REAP_MS_MAX 10000   /* how often that is looked at */
 #define RX_SMALL_BYTES (64U * 1024)
 #define RX_SPARE_COUNT_MAX 32U
 #define REPLY_BUFFER_BYTES (256U * 1024)
@@ -226,7 +233,8 @@ struct rpc_server {
     struct udp *udps;
     _Atomic uint64_t batch;
     atomic_uint conn_count;
-    atomic_bool reap; /* somebody needs a descriptor */
+    _Atomic int64_t queued_bytes; /* unsent replies of all connections */
+    atomic_bool reap;             /* somebody needs a descriptor */
 
     _Atomic uint64_t settled;
     pthread_mutex_t settled_lock;
@@ -267,6 +275,7 @@ int loop_poll(struct loop *loop, struct source *source, uint32_t events, bool ad
 void loop_wake(struct loop *loop);
 void loop_post(struct loop *loop, struct pending *pending);
 int64_t loop_clock_ms(void);
+int64_t loop_clock_ns(void);
 /* The reply of a pending that has come back. */
 void loop_deliver(struct loop *loop, struct worker *worker, struct pending *pending);
 

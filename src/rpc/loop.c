@@ -26,6 +26,13 @@ int64_t loop_clock_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+int64_t loop_clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 int loop_poll(struct loop *loop, struct source *source, uint32_t events, bool add)
 {
     struct epoll_event event = {.events = events, .data.ptr = source};
@@ -308,6 +315,12 @@ static void free_dead(struct loop *loop)
     }
 }
 
+static int reap_interval_ms(const struct rpc_server *server)
+{
+    uint32_t interval_ms = server->options.idle_ms / 4 + 1;
+    return interval_ms < REAP_MS_MAX ? (int)interval_ms : REAP_MS_MAX;
+}
+
 static void timers(struct loop *loop)
 {
     struct rpc_server *server = loop->server;
@@ -324,7 +337,7 @@ static void timers(struct loop *loop)
         }
     }
     if (now >= loop->reap_ms || atomic_load_explicit(&server->reap, memory_order_relaxed)) {
-        loop->reap_ms = now + server->options.idle_ms / 4 + 1;
+        loop->reap_ms = now + reap_interval_ms(server);
         conn_reap(loop);
     }
 }
@@ -345,7 +358,7 @@ static int wait_ms(struct loop *loop)
     if (atomic_load_explicit(&server->stopping, memory_order_relaxed)) {
         return 20;
     }
-    return loop->oldest != NULL ? (int)(server->options.idle_ms / 4 + 1) : -1;
+    return loop->oldest != NULL ? reap_interval_ms(server) : -1;
 }
 
 /* When stopping: whether nothing is owed to anybody any more. */

@@ -16,7 +16,7 @@
 #define RPC_RECORD_MARK_BYTES 4U
 #define RPC_RECORD_LAST 0x80000000U
 /* Fragments of no bytes cost the sender nothing, so a message may have only so many. */
-#define RPC_RECORD_EMPTY_FRAGMENTS_MAX 256U
+#define RPC_RECORD_EMPTY_FRAGMENTS_MAX 65536U
 
 enum record_status {
     RECORD_READY,   /* a whole message: payload, payload_bytes; consumed tells where the next begins

@@ -73,8 +73,8 @@ struct rpc_procedure {
     void (*fail)(void *res, int error);
     uint32_t args_bytes; /* sizeof; both are zeroed before use */
     uint32_t res_bytes;
-    uint32_t reply_bytes_max; /* encoded results but a deferred tail, no more are sent; 0: 1 KiB */
-    bool cached;              /* not idempotent: the reply is kept for retransmissions */
+    uint32_t reply_bytes_max;  /* encoded results but a deferred tail, no more are sent; 0: 1 KiB */
+    bool cached;               /* not idempotent: the reply is kept for retransmissions */
     bool cached_over_udp_only; /* with cached: harmless to run again, unless a copy is late */
 };
 

@@ -141,8 +141,9 @@ void conn_begin(struct loop *loop, struct conn *conn)
     }
 }
 
-static void forget_queue(struct conn *conn)
+static void forget_queue(struct loop *loop, struct conn *conn)
 {
+    atomic_fetch_sub(&loop->server->queued_bytes, (int64_t)conn->queue_bytes);
     while (conn->queue_head != NULL) {
         struct out *next = conn->queue_head->next;
         out_free(conn->queue_head);
@@ -170,7 +171,7 @@ void conn_close(struct loop *loop, struct conn *conn)
     if (loop->turn == &conn->source) {
         loop->tx_used = 0;
     }
-    forget_queue(conn);
+    forget_queue(loop, conn);
     list_remove(loop, conn);
     conn->newer = loop->dead;
     loop->dead = conn;
@@ -197,8 +198,12 @@ void conn_reap(struct loop *loop)
         bool idle = !busy && quiet_ms >= (int64_t)server->options.idle_ms;
         /* A client that reads nothing holds memory: it has as long as an idle one. */
         bool stuck = conn->queue_head != NULL && quiet_ms >= (int64_t)server->options.idle_ms;
-        if (!idle && !stuck && !(short_of && !busy && quiet_ms >= REAP_QUIET_MS)) {
-            break;
+        bool half = !busy && conn->rx != NULL && quiet_ms >= RECORD_MS_MAX;
+        if (!idle && !stuck && !half && !(short_of && !busy && quiet_ms >= REAP_QUIET_MS)) {
+            if (quiet_ms < RECORD_MS_MAX) {
+                break;
+            }
+            continue;
         }
         conn_close(loop, conn);
         short_of = false;
@@ -207,9 +212,20 @@ void conn_reap(struct loop *loop)
 
 /* ---- sending ---- */
 
+/* A client that does not read its replies, or reads too few where many do so, is not read. */
+static bool has_too_much(struct loop *loop, const struct conn *conn)
+{
+    if (conn->queue_bytes <= CONN_QUEUE_BYTES_LESS) {
+        return false;
+    }
+    return conn->queue_bytes > CONN_QUEUE_BYTES_MAX ||
+           atomic_load_explicit(&loop->server->queued_bytes, memory_order_relaxed) >
+               (int64_t)ALL_QUEUES_BYTES_MAX;
+}
+
 static void poll_update(struct loop *loop, struct conn *conn)
 {
-    bool paused = conn->eof || conn->queue_bytes > CONN_QUEUE_BYTES_MAX;
+    bool paused = conn->eof || has_too_much(loop, conn);
     uint32_t events =
         (paused ? 0U : (uint32_t)EPOLLIN) | (conn->queue_head != NULL ? (uint32_t)EPOLLOUT : 0U);
     if (conn->closed || events == conn->epoll_events) {
@@ -232,7 +248,7 @@ static void count_sent(struct loop *loop, struct conn *conn, uint64_t bytes)
 }
 
 /* Puts a reply, or what is left of it, behind the others. reply->bytes may be NULL with size 0. */
-static void enqueue(struct conn *conn, struct out *out)
+static void enqueue(struct loop *loop, struct conn *conn, struct out *out)
 {
     if (out == NULL) {
         conn->eof = true; /* no memory: the stream has a hole, nothing may follow */
@@ -241,7 +257,9 @@ static void enqueue(struct conn *conn, struct out *out)
     out->next = NULL;
     *(conn->queue_tail != NULL ? &conn->queue_tail->next : &conn->queue_head) = out;
     conn->queue_tail = out;
-    conn->queue_bytes += out->size + out_tail_bytes(&out->tail) - out->sent;
+    uint32_t bytes = out->size + out_tail_bytes(&out->tail) - out->sent;
+    conn->queue_bytes += bytes;
+    atomic_fetch_add(&loop->server->queued_bytes, bytes);
 }
 
 static void drain(struct loop *loop, struct conn *conn)
@@ -252,6 +270,7 @@ static void drain(struct loop *loop, struct conn *conn)
         int status = out_send(out, conn->source.fd, &sent_bytes);
         count_sent(loop, conn, sent_bytes);
         conn->queue_bytes -= sent_bytes;
+        atomic_fetch_sub(&loop->server->queued_bytes, (int64_t)sent_bytes);
         if (sent_bytes > 0) {
             conn->active_ms = loop->now_ms;
         }
@@ -291,7 +310,7 @@ static void flush_tx(struct loop *loop, struct conn *conn, int flags)
     }
     if (done < size && !conn->closed) {
         struct reply rest = {.bytes = loop->tx + done, .size = size - done};
-        enqueue(conn, out_new(&rest, 0));
+        enqueue(loop, conn, out_new(&rest, 0));
     }
 }
 
@@ -330,7 +349,7 @@ static void send_tail(struct loop *loop, struct conn *conn, struct reply *reply)
             return;
         }
     }
-    enqueue(conn, out_new(&rest, (uint32_t)sent_bytes));
+    enqueue(loop, conn, out_new(&rest, (uint32_t)sent_bytes));
 }
 
 void conn_reply(struct loop *loop, struct conn *conn, struct reply *reply)
@@ -342,7 +361,7 @@ void conn_reply(struct loop *loop, struct conn *conn, struct reply *reply)
     reply_mark(reply);
     conn->stream_bytes += reply->size + out_tail_bytes(&reply->tail);
     if (loop->turn != &conn->source) {
-        enqueue(conn, out_new(reply, 0));
+        enqueue(loop, conn, out_new(reply, 0));
         drain(loop, conn);
         poll_update(loop, conn);
         return;
@@ -363,7 +382,7 @@ void conn_queue(struct loop *loop, struct conn *conn, struct out *out)
 {
     record_mark(out->bytes, out->size - REPLY_MARK_BYTES + out_tail_bytes(&out->tail));
     conn->stream_bytes += out->size + out_tail_bytes(&out->tail);
-    enqueue(conn, out);
+    enqueue(loop, conn, out);
     drain(loop, conn);
     poll_update(loop, conn);
 }
@@ -477,6 +496,12 @@ static void refuse_stream(struct loop *loop, struct conn *conn)
     conn_close(loop, conn);
 }
 
+struct turn {
+    int64_t began_ns;
+    uint64_t stream_bytes;
+    uint32_t calls;
+};
+
 enum step { STEP_CALL, STEP_MORE, STEP_LOST, STEP_CLOSED };
 
 /* Runs the next call that is whole. */
@@ -508,13 +533,24 @@ static enum step next_call(struct loop *loop, struct worker *worker, struct conn
     return conn->closed ? STEP_CLOSED : STEP_CALL;
 }
 
+/* Whether a connection that had so many calls in this turn must let others have theirs. */
+static bool turn_is_over(const struct conn *conn, const struct turn *turn)
+{
+    if (turn->calls == TURN_CALL_COUNT_MAX ||
+        conn->stream_bytes - turn->stream_bytes > TURN_REPLY_BYTES_MAX) {
+        return true;
+    }
+    return turn->calls > 0 && turn->calls % TURN_CLOCK_CALLS == 0 &&
+           loop_clock_ns() - turn->began_ns > TURN_NS_MAX;
+}
+
 bool conn_turn(struct loop *loop, struct worker *worker, struct conn *conn)
 {
-    uint32_t calls = 0;
+    struct turn turn = {.began_ns = loop_clock_ns(), .stream_bytes = conn->stream_bytes};
     uint32_t receives = 0;
 
-    while (!conn->closed && conn->queue_bytes <= CONN_QUEUE_BYTES_MAX) {
-        if (calls == TURN_CALL_COUNT_MAX) {
+    while (!conn->closed && !has_too_much(loop, conn)) {
+        if (turn_is_over(conn, &turn)) {
             loop_ready(loop, &conn->source);
             break;
         }
@@ -523,7 +559,7 @@ bool conn_turn(struct loop *loop, struct worker *worker, struct conn *conn)
             return false;
         }
         if (step == STEP_CALL) {
-            calls++;
+            turn.calls++;
             continue;
         }
         if (step == STEP_CLOSED || conn->drained) {

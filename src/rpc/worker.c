@@ -106,7 +106,8 @@ static void take_over(struct rpc_server *server, struct loop *loop, uint64_t run
     pthread_mutex_lock(&server->worker_lock);
     struct worker *worker = server->spare;
     bool start = worker == NULL && server->worker_count < server->options.thread_count_max;
-    if (worker != NULL && atomic_compare_exchange_strong(&loop->run, &run, run + 1)) {
+    bool stopping = atomic_load(&server->stopping); /* spares may have left already */
+    if (worker != NULL && !stopping && atomic_compare_exchange_strong(&loop->run, &run, run + 1)) {
         server->spare = worker->next_spare;
         worker->loop = loop;
         atomic_fetch_add(&server->takeovers, 1);
