@@ -289,6 +289,9 @@ int vfs_create(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes nam
     if (err == 0 && truncate) {
         struct vfs_sattr size = {.set_size = true, .size = sattr->size};
         err = vfs_setattr(call, node, &size, NULL);
+        if (err == -ESTALE) {
+            err = 0; /* removed right after it was found: that it was found stands */
+        }
     }
     return err;
 }

@@ -15,6 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define LOOKUP_TRIES_MAX 4
+
 #define DIRENTS_BYTES_MAX (64U * 1024)
 #define DIRENTS_BYTES_MIN 1024U
 
@@ -180,6 +182,19 @@ static int find_name(struct vfs_call *call, const struct vfs_node *dir, const ch
     return ask_name(call, dir, fd, name, object);
 }
 
+/* Past everything that is remembered. */
+static int look_again(struct vfs_call *call, struct vfs_node *dir, const char *name,
+                      struct vfs_object **object)
+{
+    int fd;
+    int err = object_fd(dir->object, OBJECT_PATH, &fd);
+    if (err != 0) {
+        return err;
+    }
+    cred_take(call);
+    return name_object(call, dir->export, fd, name, object);
+}
+
 static int lookup(struct vfs_call *call, struct vfs_node *dir, const char *name,
                   struct vfs_node *node)
 {
@@ -188,12 +203,20 @@ static int lookup(struct vfs_call *call, struct vfs_node *dir, const char *name,
         name = ".";
     }
     int err = find_name(call, dir, name, &node->object);
-    if (err != 0) {
+    for (int tries = 1; err == 0; tries++) {
+        node->export = dir->export;
+        err = attr_of_node(call, node);
+        if (err != -ESTALE) {
+            return err;
+        }
+        /* It was removed, or another took its name, since the name was read. The directory is not
+         * stale, and that is what a client would understand. */
+        object_put(node->object);
         node->object = NULL;
-        return err;
+        err = tries < LOOKUP_TRIES_MAX ? look_again(call, dir, name, &node->object) : -ENOENT;
     }
-    node->export = dir->export;
-    return attr_of_node(call, node);
+    node->object = NULL;
+    return err;
 }
 
 int vfs_lookup(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes name,
