@@ -19,7 +19,7 @@ all:
 	@ninja -C $(BUILD) --quiet
 
 serve: all
-	@mkdir -p $(EXPORT) $(STATE)
+	@mkdir -p $(STATE) && { [ -d $(EXPORT) ] || mkdir -m 1777 $(EXPORT); }
 	@exec $(BUILD)/src/cli/holdfast serve --state $(STATE) $(SERVE) "$(CURDIR)/$(EXPORT)"
 
 check:

@@ -281,6 +281,9 @@ static const char *host_name(const struct config *config, const struct export_en
     return text;
 }
 
+#define PLAIN_CHARACTERS                                                                           \
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@%"
+
 static void say_ready(const struct serve *serve)
 {
     const struct export_table *table = serve->table;
@@ -294,12 +297,14 @@ static void say_ready(const struct serve *serve)
         (void)snprintf(more, sizeof more, " and %u more", table->entry_count - 1);
     }
     if (serve->portmap.how == PORTMAP_NONE) {
-        (void)snprintf(options, sizeof options, " -o vers=3,proto=tcp,port=%u,mountport=%u",
+        (void)snprintf(options, sizeof options, ",vers=3,proto=tcp,port=%u,mountport=%u",
                        serve->port, serve->port);
     }
-    printf("holdfast: ready: %s%s on port %u (tcp, udp); mount -t nfs%s %s:%s /mnt\n", path, more,
-           serve->port, options, host_name(serve->config, &table->entries[0], host, sizeof host),
-           path);
+    /* A shell must take it as one word. */
+    const char *quote = path[strspn(path, PLAIN_CHARACTERS)] != '\0' ? "'" : "";
+    printf("holdfast: ready: %s%s on port %u (tcp, udp); mount -t nfs -o nolock%s %s%s:%s%s /mnt\n",
+           path, more, serve->port, options, quote,
+           host_name(serve->config, &table->entries[0], host, sizeof host), path, quote);
     (void)fflush(stdout);
     (void)snprintf(notice, sizeof notice, "READY=1\nSTATUS=serving %u exports on port %u\n",
                    table->entry_count, serve->port);

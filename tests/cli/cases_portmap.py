@@ -77,7 +77,8 @@ def options(work, *more):
 def a_free_port_111_is_served(work):
     with Serving(*options(work)) as serving:
         equal(serving.port, 2049, 'port')
-        check(re.search(r'; mount -t nfs [^ ]+:\S+ /mnt\n$', serving.ready), serving.ready)
+        check(re.search(r'; mount -t nfs -o nolock [^ ]+:\S+ /mnt\n$', serving.ready),
+              serving.ready)
         check_registered(2049)
         equal(registered(111), {(100000, v, p) for v in (2, 3, 4) for p in ('tcp', 'udp')},
               'programs at 111')

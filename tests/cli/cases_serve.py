@@ -17,13 +17,19 @@ def ready_line_names_path_port_and_mount(work):
     with Serving(*quiet(work), f'{work}/export') as serving:
         found = re.fullmatch(
             r'holdfast: ready: (\S+) on port (\d+) \(tcp, udp\); mount -t nfs '
-            r'-o vers=3,proto=tcp,port=(\d+),mountport=(\d+) 127\.0\.0\.1:(\S+) /mnt\n',
+            r'-o nolock,vers=3,proto=tcp,port=(\d+),mountport=(\d+) 127\.0\.0\.1:(\S+) /mnt\n',
             serving.ready)
         check(found, serving.ready)
         equal({found.group(1), found.group(5)}, {f'{work}/export'}, 'paths')
         equal(len({found.group(2), found.group(3), found.group(4)}), 1, 'different ports')
         for transport in (Tcp, Udp):
             Nfs(transport(serving.port)).null()
+
+
+def ready_line_quotes_what_a_shell_would_take_apart(work):
+    os.mkdir(f'{work}/a b')
+    with Serving(*quiet(work), f'"{work}/a b"') as serving:
+        check(f" '127.0.0.1:{work}/a b' /mnt" in serving.ready, serving.ready)
 
 
 def ready_line_puts_ipv6_in_brackets(work):
