@@ -29,7 +29,8 @@ def build(folder, options):
 
 def run(path, suites):
     command = ["meson", "test", "-C", path, "--no-rebuild", "--print-errorlogs",
-               "--num-processes", str(max(2, os.cpu_count() or 2))]
+               "--num-processes", str(max(2, os.cpu_count() or 2)),
+               "--timeout-multiplier", "4"]  # machines may be slow, tests may not be flaky
     for suite in suites or []:
         command += ["--suite", suite]
     log = os.path.join(path, "meson-logs", "testlog.json")
