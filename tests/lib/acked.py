@@ -94,8 +94,8 @@ class Model:
                        n.mtime, n.target) for path, n in self.names.items()}
 
 
-def facts_of(top, like):
-    """The same of a directory here. A time is looked at where `like` has one."""
+def facts_of(top):
+    """The same of a directory here."""
     found = {}
     for dir_path, dirs, files in os.walk(top):
         for name in dirs + files:
@@ -103,12 +103,11 @@ def facts_of(top, like):
             key = os.path.relpath(path, top)
             s = os.lstat(path)
             mode = stat.S_IMODE(s.st_mode)
-            expected = like.get(key)
-            mtime = divmod(s.st_mtime_ns, 10**9) if expected and expected[4] else None
+            mtime = divmod(s.st_mtime_ns, 10**9)
             if stat.S_ISLNK(s.st_mode):
                 found[key] = ("link", None, b"", s.st_nlink, mtime, os.readlink(path))
             elif stat.S_ISDIR(s.st_mode):
-                found[key] = ("dir", mode, b"", None, mtime, None)
+                found[key] = ("dir", mode, b"", s.st_nlink, mtime, None)
             else:
                 with open(path, "rb") as file:
                     found[key] = ("file", mode, file.read(), s.st_nlink, mtime, None)
@@ -123,8 +122,8 @@ def choose(r, model, number):
     """The next operation, one that must succeed."""
     files = [p for p, n in model.names.items() if n.kind == "file"]
     dirs = [p for p, n in model.names.items() if n.kind == "dir"]
-    new = "/".join([r.choice(dirs)] if dirs and r.random() < 0.5 else [])
-    new = f"{new}/name{number}" if new else f"name{number}"
+    parent = r.choice(dirs) + "/" if dirs and r.random() < 0.5 else ""
+    new = f"{parent}name{number}"
     op = {"id": number, "path": new, "mode": r.choice((0o644, 0o600, 0o755))}
     do = op["do"] = r.choices(list(MIX), MIX.values())[0]
     if do in ("create", "mkdir", "symlink"):
@@ -248,35 +247,49 @@ class Worker(threading.Thread):
                 self.pending = None
         except (OSError, EOFError):
             pass  # the server went away: what a crash looks like from here
-        except nfs.Failure as error:
-            self.error = f"{self.pending}: {error}"
+        except Exception as error:  # a thread must not take its failure with it
+            self.error = f"{self.pending}: {error!r}"
+
+
+# One change to the names: it has happened, or it has not.
+WHOLE = ("link", "remove", "rmdir", "rename")
+
+
+def touched_by(op, model):
+    """The names whose facts the operation may change; also what is below them."""
+    if op is None:
+        return set()
+    names = {op["path"], op["to"]} if "to" in op else {op["path"]}
+    return names.union(*(model.aliases(name) for name in names))
+
+
+def difference(expected, found):
+    """What is wrong with a name, or "". The model has a time only where a client has set it."""
+    if expected is None or found is None:
+        return "" if expected is found else "is gone" if expected else "came back"
+    names = ("kind", "mode", "data", "links", "mtime", "target")
+    return " ".join(name for name, e, f in zip(names, expected, found)
+                    if e != f and (e is not None or name not in ("mtime", "links")))
 
 
 def lost(done, pending, top):
     """What the operations in `done` promise and the directory `top` does not keep, as lines."""
     model = Model()
-    touched = set()
     for op in done:
         model.apply(op)
-    expected = model.facts()
-    if pending:
-        for path in (pending["path"], pending.get("to")):
-            touched |= {path} | model.aliases(path)
-    found = facts_of(top, expected)
-
-    def looked_at(path):
-        return not any(t and (path == t or path.startswith(t + "/")) for t in touched)
-
-    lines = []
-    for path in sorted(set(expected) | set(found)):
-        if not looked_at(path) or expected.get(path) == found.get(path):
-            continue
-        if path not in found:
-            lines.append(f"{path}: is gone")
-        elif path not in expected:
-            lines.append(f"{path}: came back")
-        else:
-            names = ("kind", "mode", "data", "links", "mtime", "target")
-            wrong = [n for n, e, f in zip(names, expected[path], found[path]) if e != f]
-            lines.append(f"{path}: {' '.join(wrong)}")
+    before, found = model.facts(), facts_of(top)
+    touched = touched_by(pending, model)
+    lines, done_wrong, not_done_wrong, after = [], False, False, before
+    if pending and pending["do"] in WHOLE:
+        model.apply(pending)
+        after = model.facts()
+    for path in sorted({*before, *after, *found}):
+        wrong = difference(before.get(path), found.get(path))
+        if not any(path == t or path.startswith(t + "/") for t in touched):
+            lines += [f"{path}: {wrong}"] if wrong else []
+        elif after is not before:
+            not_done_wrong = not_done_wrong or wrong != ""
+            done_wrong = done_wrong or difference(after.get(path), found.get(path)) != ""
+    if done_wrong and not_done_wrong:
+        lines.append(f"{pending['do']} of {pending['path']}: neither done nor not done")
     return lines
