@@ -226,6 +226,7 @@ class Tcp(Stream):
         self.socket.settimeout(timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if source:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self.socket.bind(source)
         self.socket.connect((host, port))
 
@@ -247,6 +248,7 @@ class Udp:
         self.socket = socket.socket(family, socket.SOCK_DGRAM)
         self.socket.settimeout(timeout)
         if source:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self.socket.bind(source)
         self.socket.connect((host, port))
 
