@@ -6,7 +6,10 @@
  * still on an odd number for a tick, moves it on, which takes the loop away from that worker, and
  * gives the loop to a spare one. The blocked worker finishes its call and becomes a spare itself.
  *
- * The monitor sleeps while no procedure runs, so an idle server has no wake-ups.
+ * The monitor sleeps while no procedure runs, so an idle server has no wake-ups. While nothing has
+ * blocked for a while it looks less often: then the first to block holds up its neighbours for a
+ * few milliseconds more, and a machine whose context switches are dear (a guest without hardware
+ * help: a third of its processor time went here) is not made to switch a thousand times a second.
  */
 #include "rpc/internal.h"
 
@@ -17,6 +20,8 @@
 #include <time.h>
 
 #define TICK_NS 1000000 /* a procedure that takes between one and two of these is blocked */
+#define CALM_TICK_NS 5000000 /* the same, when nothing has blocked for CALM_TICK_COUNT ticks */
+#define CALM_TICK_COUNT 256U
 #define QUIET_TICK_COUNT_MAX 16U /* then the monitor goes to sleep */
 
 static void wait_for_loop(struct worker *worker)
@@ -93,11 +98,11 @@ int worker_start(struct rpc_server *server, struct loop *loop)
 void worker_monitor_wake(struct rpc_server *server)
 {
     pthread_mutex_lock(&server->worker_lock);
-    if (atomic_load(&server->monitor_asleep)) {
-        atomic_store(&server->monitor_asleep, false);
+    bool asleep = atomic_exchange(&server->monitor_asleep, false);
+    pthread_mutex_unlock(&server->worker_lock);
+    if (asleep) {
         pthread_cond_signal(&server->monitor_wake);
     }
-    pthread_mutex_unlock(&server->worker_lock);
 }
 
 /* Takes the loop from its blocked worker, if that still is blocked and somebody can have it. */
@@ -120,8 +125,9 @@ static void take_over(struct rpc_server *server, struct loop *loop, uint64_t run
     }
 }
 
-/* One tick. False: nothing has moved and nothing runs. */
-static bool look(struct rpc_server *server)
+/* One tick. False: nothing has moved and nothing runs. Sets *blocked if a procedure has stood still
+ * since the last one. */
+static bool look(struct rpc_server *server, bool *blocked)
 {
     bool busy = false;
     for (uint32_t i = 0; i < server->loop_count; i++) {
@@ -130,6 +136,7 @@ static bool look(struct rpc_server *server)
         bool inside = (run & 1) != 0;
         busy = busy || inside || run != loop->run_seen;
         if (inside && run == loop->run_seen) {
+            *blocked = true;
             take_over(server, loop, run);
         }
         loop->run_seen = run;
@@ -137,10 +144,10 @@ static bool look(struct rpc_server *server)
     return busy;
 }
 
-static void sleep_until_woken(struct rpc_server *server)
+static void sleep_until_woken(struct rpc_server *server, bool *blocked)
 {
     atomic_store(&server->monitor_asleep, true);
-    if (look(server)) {
+    if (look(server, blocked)) {
         atomic_store(&server->monitor_asleep, false);
         return;
     }
@@ -155,14 +162,18 @@ static void *monitor_main(void *arg)
 {
     struct rpc_server *server = arg;
     uint32_t quiet = 0;
+    uint32_t calm = 0;
 
     while (!atomic_load(&server->stopping)) {
-        quiet = look(server) ? 0 : quiet + 1;
+        bool blocked = false;
+        quiet = look(server, &blocked) ? 0 : quiet + 1;
         if (quiet > QUIET_TICK_COUNT_MAX) {
-            sleep_until_woken(server);
+            sleep_until_woken(server, &blocked);
             quiet = 0;
         }
-        (void)nanosleep(&(struct timespec){.tv_nsec = TICK_NS}, NULL);
+        calm = blocked ? 0 : calm + 1;
+        long tick_ns = calm > CALM_TICK_COUNT ? CALM_TICK_NS : TICK_NS;
+        (void)nanosleep(&(struct timespec){.tv_nsec = tick_ns}, NULL);
     }
     return NULL;
 }
