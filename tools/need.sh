@@ -5,9 +5,9 @@
 set -eu
 
 build="gcc meson ninja-build pkg-config python3 libxxhash-dev uthash-dev libcap-dev"
-check="$build libcmocka-dev libnfs-dev libtirpc-dev user-mode-linux kmod dmsetup e2fsprogs xfsprogs \
-btrfs-progs nfs-common iproute2 nftables util-linux make acl attr strace procps mandoc rpcbind \
-tcpdump tshark nfs-ganesha nfs-ganesha-vfs man-db"
+check="$build libcmocka-dev libnfs-dev libtirpc-dev user-mode-linux kmod dmsetup e2fsprogs \
+xfsprogs btrfs-progs nfs-common iproute2 nftables util-linux make acl attr strace procps mandoc \
+rpcbind tcpdump tshark nfs-ganesha nfs-ganesha-vfs man-db"
 bench="$build libnfs-dev nfs-ganesha nfs-ganesha-vfs iperf3 procps iproute2 util-linux e2fsprogs"
 soak="$check clang libclang-rt-14-dev llvm"
 

@@ -159,7 +159,7 @@ def many_clients_cost_little():
             others.append(other)
         crowded = busy(server, root, 3)
         check(crowded < 3 * alone + 20e-6,
-              f'a call costs {crowded * 1e6:.1f} us with 400 connections, {alone * 1e6:.1f} without')
+              f'a call costs {crowded * 1e6:.1f} us with 400 connections, {alone * 1e6:.1f} else')
         for other in others:
             other.null()
         server.stop(within=5)
