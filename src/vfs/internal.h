@@ -130,6 +130,7 @@ struct vfs {
     atomic_uint_fast64_t writeverf;
     struct object_table objects;
     struct name_entry *names;
+    struct range_locks *ranges;
     pthread_mutex_t locks[LOCK_COUNT];
     pthread_mutex_t dir_locks[DIR_LOCK_COUNT];
 };
@@ -207,6 +208,9 @@ void object_set_stale(struct vfs_object *object);
  * means any; OBJECT_READ may be the one for writing. -ESTALE, -EMFILE, -EINVAL (no file or
  * directory), and what open(2) says. */
 int object_fd(struct vfs_object *object, enum object_fd_kind kind, int *fd) MUST_USE;
+/* A new descriptor, the caller's to close with object_close_fd; otherwise the same. Returns fd or
+ * -errno. */
+int object_open(struct vfs_object *object, enum object_fd_kind kind);
 /* Whether it has one now. */
 bool object_has_fd(const struct vfs_object *object);
 /* Whether one more would be no loss to anybody. */
@@ -335,6 +339,12 @@ void change_made(struct change *change, struct vfs_object *object);
 /* Steps 4 and 5. err is how the change went; returns how it all went. A change that failed is not
  * journaled. */
 int change_end(struct change *change, int err, enum journal_how how) MUST_USE;
+
+/* ---- range_lock.c ---- */
+
+struct range_locks;
+int range_locks_open(struct vfs *vfs, struct err *err) MUST_USE;
+void range_locks_close(struct vfs *vfs);
 
 /* ---- node.c ---- */
 

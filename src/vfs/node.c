@@ -154,6 +154,9 @@ int vfs_open(const struct vfs_options *options, struct vfs **result, struct err 
         error = err_set(err, -ENOMEM, "no memory for names");
     }
     if (error == 0) {
+        error = range_locks_open(vfs, err);
+    }
+    if (error == 0) {
         error = open_journal(vfs, err);
     }
     if (error != 0) {
@@ -169,8 +172,9 @@ void vfs_close(struct vfs *vfs)
     if (vfs == NULL) {
         return;
     }
-    /* The journal first: its items refer to objects. */
+    /* These first: the journal's items and locks refer to objects. */
     journal_close(vfs->journal);
+    range_locks_close(vfs);
     object_table_close(vfs);
     names_close(vfs);
     for (uint32_t i = 0; i < vfs->export_count; i++) {

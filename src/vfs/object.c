@@ -334,24 +334,24 @@ static int check_type(struct vfs_object *object, enum object_fd_kind kind)
     return type == VFS_DIR ? -EISDIR : -EINVAL;
 }
 
-int object_fd(struct vfs_object *object, enum object_fd_kind kind, int *fd)
+int object_open(struct vfs_object *object, enum object_fd_kind kind)
 {
     static const int flags[OBJECT_FD_KINDS] = {
         [OBJECT_PATH] = O_PATH | O_NOFOLLOW,
         [OBJECT_READ] = O_RDONLY | O_NOFOLLOW | O_NONBLOCK,
         [OBJECT_WRITE] = O_RDWR | O_NOFOLLOW | O_NONBLOCK,
     };
+    int err = kind != OBJECT_PATH ? check_type(object, kind) : 0;
+    return err != 0 ? err : open_by_handle(object, flags[kind]);
+}
+
+int object_fd(struct vfs_object *object, enum object_fd_kind kind, int *fd)
+{
     *fd = open_fd(object, kind);
     if (LIKELY(*fd >= 0)) {
         return 0;
     }
-    if (kind != OBJECT_PATH) {
-        int err = check_type(object, kind);
-        if (err != 0) {
-            return err;
-        }
-    }
-    int opened = open_by_handle(object, flags[kind]);
+    int opened = object_open(object, kind);
     if (opened < 0) {
         return opened;
     }

@@ -115,6 +115,7 @@ static void cut(struct range_table *table, struct range_hold *hold, struct fresh
     while ((lock = own_of(range_tree_first(hold->locks, start, end))) != NULL) {
         uint64_t first = lock->in_hold.start;
         uint64_t last = lock->in_hold.end;
+        bool exclusive = lock->exclusive;
         take_out(table, lock);
         if (fresh->count < FRESH_COUNT_MAX) {
             fresh->locks[fresh->count++] = lock;
@@ -122,10 +123,10 @@ static void cut(struct range_table *table, struct range_hold *hold, struct fresh
             free(lock);
         }
         if (first < start) {
-            put_piece(table, hold, fresh, lock->exclusive, first, start - 1);
+            put_piece(table, hold, fresh, exclusive, first, start - 1);
         }
         if (last > end) {
-            put_piece(table, hold, fresh, lock->exclusive, end + 1, last);
+            put_piece(table, hold, fresh, exclusive, end + 1, last);
         }
     }
 }
@@ -168,7 +169,7 @@ int range_set(struct range_table *table, struct range_file *file, struct range_o
     cut(table, hold, &fresh, what.start, what.end);
     put_piece(table, hold, &fresh, what.exclusive, what.start, what.end);
     fresh_free(&fresh);
-    owner->generation++;
+    owner->generation = ++table->serial;
     return 0;
 }
 
@@ -190,7 +191,7 @@ int range_clear(struct range_table *table, struct range_file *file, struct range
     }
     cut(table, hold, &fresh, start, end);
     fresh_free(&fresh);
-    owner->generation++;
+    owner->generation = ++table->serial;
     range_hold_put(table, hold);
     return 0;
 }

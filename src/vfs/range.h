@@ -86,7 +86,7 @@ struct range_owner {
     struct range_client *client;
     struct range_list holds;
     struct range_list waits;
-    uint64_t generation; /* moves with every change of what it holds */
+    uint64_t generation; /* another one, never seen before, after every change of what it holds */
     uint64_t searched;
     struct range_owner *search_next;
     uint32_t state; /* the caller's */

@@ -427,6 +427,7 @@ static void limits_hold(void **state)
     assert_int_equal(range_clear(table, file, owner(0), 0, RANGE_END), 0);
     assert_int_equal(range_clear(table, file, owner(1), 0, RANGE_END), 0);
     assert_int_equal(table->count, 0);
+    assert_true(range_file_put(table, file));
 }
 
 int main(void)
