@@ -161,9 +161,16 @@ static void thread_begin(void *arg)
     vfs_thread_begin();
 }
 
+static bool is_known(void *arg, const struct sockaddr *peer)
+{
+    const struct serve *serve = arg;
+    return export_table_names(serve->table, peer);
+}
+
 static int open_server(struct serve *serve, struct err *err)
 {
-    const struct rpc_server_options options = {.thread_begin = thread_begin};
+    const struct rpc_server_options options = {
+        .thread_begin = thread_begin, .is_known = is_known, .arg = serve};
     const struct rpc_program *programs[3];
 
     int error = rpc_server_open(&options, &serve->server, err);

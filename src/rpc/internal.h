@@ -39,6 +39,7 @@
 #define CONN_QUEUE_BYTES_MAX (8U << 20)   /* unsent replies; more, and the client is not read */
 #define ALL_QUEUES_BYTES_MAX (256U << 20) /* of all connections; more, and each has less: */
 #define CONN_QUEUE_BYTES_LESS (256U * 1024)
+#define HALF_BYTES_MAX (128U << 20) /* of calls that have not arrived whole, see budget.c */
 #define RECORD_MS_MAX 30000 /* a call that began to arrive must go on arriving */
 #define REAP_MS_MAX 10000   /* how often that is looked at */
 #define RX_SMALL_BYTES (64U * 1024)
@@ -115,6 +116,12 @@ struct conn {
     uint32_t rx_start, rx_end;
     struct record record;
     bool large;   /* its calls lately needed a large buffer */
+    bool known;   /* see budget.c, also for the next five */
+    int64_t known_until_ms;
+    uint32_t half_charge;
+    uint32_t half_waits_for; /* bytes; 0: does not wait */
+    int64_t half_since_ms;
+    struct conn *wait_next;
     bool drained; /* the last receive emptied the socket */
     bool closed;
     bool spoke; /* has sent a whole call once */
@@ -195,6 +202,7 @@ struct loop {
     uint32_t tx_used;
     struct conn *oldest, *newest;
     struct conn *dead; /* closed, waiting for their pendings; linked by newer */
+    struct conn *waiting_head, *waiting_tail; /* for room in a buffer; by wait_next */
     struct rxbuf *spare_small;
     uint32_t spare_small_count;
     int64_t now_ms, reap_ms;
@@ -234,6 +242,8 @@ struct rpc_server {
     _Atomic uint64_t batch;
     atomic_uint conn_count;
     _Atomic int64_t queued_bytes; /* unsent replies of all connections */
+    _Atomic int64_t half_bytes[2]; /* small buffers and large ones, see budget.c */
+    atomic_int half_wanted;        /* 1 + the rank of who waits for large ones; 0: nobody */
     atomic_bool reap;             /* somebody needs a descriptor */
 
     _Atomic uint64_t settled;
@@ -265,6 +275,16 @@ void rxbuf_get(struct rxbuf *rx);
 void rxbuf_put(struct rpc_server *server, struct loop *loop, struct rxbuf *rx);
 void rxbuf_free_spares(struct rpc_server *server);
 
+/* budget.c */
+/* Charges a connection for a buffer of so many bytes, instead of what it was charged for. May close
+ * others. False: there is no room now. */
+bool budget_take(struct loop *loop, struct conn *conn, uint32_t bytes);
+void budget_give(struct loop *loop, struct conn *conn);
+/* conn_resume when there is room; not to be polled until then. */
+void budget_wait(struct loop *loop, struct conn *conn, uint32_t bytes);
+void budget_forget(struct loop *loop, struct conn *conn);
+void budget_retry(struct loop *loop);
+
 /* loop.c */
 int loop_open(struct rpc_server *server, uint32_t index, struct loop *loop);
 void loop_close(struct loop *loop);
@@ -295,6 +315,8 @@ void conn_free(struct loop *loop, struct conn *conn);
 /* Before going on with a loop taken from a blocked worker: its buffer is in use. */
 void conn_orphan(struct loop *loop, struct conn *conn);
 void conn_reap(struct loop *loop);
+/* It was given the room that it waited for. */
+void conn_resume(struct loop *loop, struct conn *conn);
 
 /* udp.c */
 void udp_event(struct loop *loop, struct udp *udp);

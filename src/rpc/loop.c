@@ -340,6 +340,10 @@ static void timers(struct loop *loop)
         loop->reap_ms = now + reap_interval_ms(server);
         conn_reap(loop);
     }
+    if (loop->waiting_head != NULL ||
+        atomic_load_explicit(&server->half_wanted, memory_order_relaxed) != 0) {
+        budget_retry(loop);
+    }
 }
 
 static int wait_ms(struct loop *loop)
@@ -355,7 +359,8 @@ static int wait_ms(struct loop *loop)
             }
         }
     }
-    if (atomic_load_explicit(&server->stopping, memory_order_relaxed)) {
+    if (loop->waiting_head != NULL ||
+        atomic_load_explicit(&server->stopping, memory_order_relaxed)) {
         return 20;
     }
     return loop->oldest != NULL ? reap_interval_ms(server) : -1;

@@ -49,6 +49,9 @@ static void fill_defaults(struct rpc_server_options *options)
     if (options->record_bytes_max == 0) {
         options->record_bytes_max = (1U << 20) + 65536;
     }
+    if (options->half_bytes_max == 0) {
+        options->half_bytes_max = HALF_BYTES_MAX;
+    }
 }
 
 int rpc_server_open(const struct rpc_server_options *options, struct rpc_server **out,

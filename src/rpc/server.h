@@ -166,6 +166,10 @@ struct rpc_server_options {
     uint32_t idle_ms;              /* a connection silent for longer is closed; 0: 360,000 */
     uint32_t
         record_bytes_max; /* larger calls are refused before memory is taken; 0: 1 MiB + 64 KiB */
+    uint32_t half_bytes_max; /* memory for calls that have not arrived whole; 0: 128 MiB */
+    /* Whether some export names this host: when memory is short, others are let go first. On any
+     * loop's thread; must not block. NULL: every host is. */
+    bool (*is_known)(void *arg, const struct sockaddr *peer);
     /* Called once on each thread that will run procedures, before the first one. May be NULL. */
     void (*thread_begin)(void *arg);
     void *arg;

@@ -172,6 +172,8 @@ void conn_close(struct loop *loop, struct conn *conn)
         loop->tx_used = 0;
     }
     forget_queue(loop, conn);
+    budget_give(loop, conn);
+    budget_forget(loop, conn);
     list_remove(loop, conn);
     conn->newer = loop->dead;
     loop->dead = conn;
@@ -225,7 +227,7 @@ static bool has_too_much(struct loop *loop, const struct conn *conn)
 
 static void poll_update(struct loop *loop, struct conn *conn)
 {
-    bool paused = conn->eof || has_too_much(loop, conn);
+    bool paused = conn->eof || conn->half_waits_for > 0 || has_too_much(loop, conn);
     uint32_t events =
         (paused ? 0U : (uint32_t)EPOLLIN) | (conn->queue_head != NULL ? (uint32_t)EPOLLOUT : 0U);
     if (conn->closed || events == conn->epoll_events) {
@@ -414,20 +416,48 @@ void conn_orphan(struct loop *loop, struct conn *conn)
     }
 }
 
+enum room { ROOM_MADE, ROOM_LATER, ROOM_NONE };
+
+static enum room move_to_large(struct loop *loop, struct conn *conn)
+{
+    struct rpc_server *server = loop->server;
+    if (conn->half_waits_for > 0) {
+        return ROOM_LATER;
+    }
+    if (!budget_take(loop, conn, server->large_bytes)) {
+        budget_wait(loop, conn, server->large_bytes);
+        return ROOM_LATER;
+    }
+    return move_to(loop, conn, rxbuf_large(server)) ? ROOM_MADE : ROOM_NONE;
+}
+
+void conn_resume(struct loop *loop, struct conn *conn)
+{
+    poll_update(loop, conn);
+    loop_ready(loop, &conn->source);
+}
+
+static enum room first_buffer(struct loop *loop, struct conn *conn)
+{
+    bool large = conn->large && budget_take(loop, conn, loop->server->large_bytes);
+    struct rxbuf *rx = large ? rxbuf_large(loop->server) : rxbuf_small(loop);
+    return move_to(loop, conn, rx) ? ROOM_MADE : ROOM_NONE;
+}
+
 /* Makes room to receive at least one byte, and the whole record when its size is known. */
-static bool make_room(struct loop *loop, struct conn *conn)
+static enum room make_room(struct loop *loop, struct conn *conn)
 {
     uint32_t needed = conn->record.needed;
 
     if (conn->rx == NULL) {
-        return move_to(loop, conn, conn->large ? rxbuf_large(loop->server) : rxbuf_small(loop));
+        return first_buffer(loop, conn);
     }
     if (conn->rx_start == conn->rx_end) {
         conn->rx_start = conn->rx_end = 0;
     }
     uint32_t capacity = conn->rx->capacity;
     if (conn->rx_end < capacity && conn->rx_start + needed <= capacity) {
-        return true;
+        return ROOM_MADE;
     }
     uint8_t *first = conn->rx->bytes + conn->rx_start;
     uint32_t old_mark = conn->record.next_mark;
@@ -436,21 +466,24 @@ static bool make_room(struct loop *loop, struct conn *conn)
     conn->rx_end = conn->rx_start + left;
     if (needed > capacity || left == capacity) {
         if (capacity > RX_SMALL_BYTES) {
-            return false; /* cannot be: a large buffer holds any record */
+            return ROOM_NONE; /* cannot be: a large buffer holds any record */
         }
-        return move_to(loop, conn, rxbuf_large(loop->server));
+        return move_to_large(loop, conn);
     }
     memmove(conn->rx->bytes, first, left);
     conn->rx_start = 0;
     conn->rx_end = left;
-    return true;
+    return ROOM_MADE;
 }
 
-/* False: the connection is over, in an orderly way or not. */
+/* False: nothing more comes, for now or for ever. */
 static bool receive(struct loop *loop, struct conn *conn)
 {
-    if (!make_room(loop, conn)) {
+    enum room made = make_room(loop, conn);
+    if (made == ROOM_NONE) {
         conn_close(loop, conn);
+    }
+    if (made != ROOM_MADE) {
         return false;
     }
     uint32_t room = conn->rx->capacity - conn->rx_end;
@@ -475,13 +508,20 @@ static bool receive(struct loop *loop, struct conn *conn)
     return false;
 }
 
-/* Gives the buffer back while nothing is in it. */
+/* Gives the buffer back while nothing is in it, and charges for it while a call has begun. */
 static void rest(struct loop *loop, struct conn *conn)
 {
-    if (conn->rx != NULL && conn->rx_start == conn->rx_end) {
+    if (conn->rx == NULL) {
+        return;
+    }
+    if (conn->rx_start == conn->rx_end) {
         rxbuf_put(loop->server, loop, conn->rx);
         conn->rx = NULL;
         conn->rx_start = conn->rx_end = 0;
+        budget_give(loop, conn);
+    } else if (!conn->closed && !budget_take(loop, conn, conn->rx->capacity)) {
+        /* It would not be worth a small buffer to wait for: there is no room at all. */
+        conn_close(loop, conn);
     }
 }
 

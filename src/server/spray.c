@@ -73,12 +73,7 @@ static bool is_allowed(const struct spray_service *service, const struct rpc_pee
     if (peer->is_local || is_loopback(peer)) {
         return true;
     }
-    for (uint32_t i = 0; i < service->table->entry_count; i++) {
-        if (export_entry_match(&service->table->entries[i], &peer->address.sa) != NULL) {
-            return true;
-        }
-    }
-    return false;
+    return export_table_names(service->table, &peer->address.sa);
 }
 
 static bool allowance_take(struct allowance *allowance, uint32_t per_second, int64_t now)

@@ -139,6 +139,9 @@ const struct export_client *export_entry_match_client(const struct export_entry 
 const struct export_options *export_entry_match(const struct export_entry *entry,
                                                 const struct sockaddr *peer);
 
+/* Whether some export is for this client. */
+bool export_table_names(const struct export_table *table, const struct sockaddr *peer);
+
 /* Does this one specification match? For explaining what export_entry_match did. */
 bool export_client_matches(const struct export_client *client, const struct sockaddr *peer);
 

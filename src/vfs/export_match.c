@@ -111,6 +111,16 @@ const struct export_options *export_entry_match(const struct export_entry *entry
     return client == NULL ? NULL : &client->options;
 }
 
+bool export_table_names(const struct export_table *table, const struct sockaddr *peer)
+{
+    for (uint32_t i = 0; i < table->entry_count; i++) {
+        if (export_entry_match_client(&table->entries[i], peer) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 const struct export_entry *export_table_find(const struct export_table *table, const char *path)
 {
     const struct export_entry *best = NULL;
