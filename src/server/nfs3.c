@@ -644,7 +644,7 @@ RPC_THUNK(nfs3_link, LINK3args, LINK3res)
 /* The list of READDIR or READDIRPLUS while it grows, in call memory. */
 struct listing {
     struct xdr list;
-    uint32_t dircount_left; /* READDIRPLUS: bytes without attributes and handles that may come */
+    uint32_t dircount_left; /* READDIRPLUS: bytes of more entries, attributes and handles aside */
     bool any;
 };
 
@@ -705,11 +705,13 @@ static bool take_entryplus(void *arg, const struct vfs_entry *entry)
         wire.name_handle.handle.data =
             (struct xdr_bytes){.data = entry->handle.bytes, .size = entry->handle.size};
     }
-    if (dir_bytes > listing->dircount_left || !entryplus3_list_put(&listing->list, &wire)) {
+    if ((listing->any && dir_bytes > listing->dircount_left) ||
+        !entryplus3_list_put(&listing->list, &wire)) {
         listing->list = before;
         return false;
     }
-    listing->dircount_left -= dir_bytes;
+    listing->dircount_left -=
+        dir_bytes < listing->dircount_left ? dir_bytes : listing->dircount_left;
     listing->any = true;
     return true;
 }
@@ -756,7 +758,8 @@ static void nfs3_readdir(struct rpc_call *call, const struct READDIR3args *args,
 }
 RPC_THUNK(nfs3_readdir, READDIR3args, READDIR3res)
 
-/* §3.3.17. dircount bounds the names, maxcount everything. */
+/* §3.3.17. maxcount bounds everything. dircount bounds the names, but one entry always comes: it is
+ * what a client thinks useful, no reason to give it nothing (Linux' server does not look at it). */
 static void nfs3_readdirplus(struct rpc_call *call, const struct READDIRPLUS3args *args,
                              struct READDIRPLUS3res *res)
 {

@@ -110,8 +110,8 @@ int export_table_add_argument(struct export_table *table, const char *argument,
  * matches nobody, with a warning. Returns 0 or -ENOMEM. */
 int export_table_resolve(struct export_table *table, struct export_problems *problems) MUST_USE;
 
-/* Adds an error for each directory that is none, at the place of its first client. For checking a
- * file without serving it. Returns 0, -EINVAL if there was one, or -ENOMEM. */
+/* Takes out the exports whose directory is none, with an error at the place of the first client.
+ * Returns 0, -EINVAL if there was one, or -ENOMEM. */
 int export_table_check_directories(struct export_table *table,
                                    struct export_problems *problems) MUST_USE;
 

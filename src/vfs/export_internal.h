@@ -45,6 +45,7 @@ bool export_options_parse(struct export_context *context, char *list,
 bool export_client_parse(struct export_context *context, const char *name,
                          struct export_client *client);
 void export_client_free(struct export_client *client);
+void export_entry_free(struct export_entry *entry);
 
 /* Adds the clients of one line to the entry of their directory. Takes the clients over (not the
  * array), also when it reports an error. */

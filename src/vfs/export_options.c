@@ -101,6 +101,8 @@ static const struct word_row words[] = {
     {.word = "squash_gids=", .kind = WORD_REFUSE, .why = "those groups would not be squashed"},
 };
 
+#define WORD_COUNT COUNT_OF(words)
+
 bool export_number(const char *text, uint64_t max, uint64_t *value)
 {
     uint64_t number = 0;
@@ -284,14 +286,16 @@ static bool flavors(struct export_context *context, const char *word, char *valu
     return true;
 }
 
-/* What sec= and xprtsec= said so far in one option list. */
-struct flavor_state {
-    bool sec_seen, sec_served; /* any sec=; any with sys in it */
-    bool sys_now;              /* words here count for AUTH_SYS */
+/* What one option list said so far. */
+struct list_state {
+    bool sec_seen, sec_served;               /* any sec=; any with sys in it */
+    bool sys_now;                            /* words here count for AUTH_SYS */
+    const struct word_row *said[WORD_COUNT]; /* the words that counted, */
+    uint32_t said_count;                     /* the first of each subject */
 };
 
 static bool set_value(struct export_context *context, const char *word, char *value,
-                      struct export_options *options, struct flavor_state *state)
+                      struct export_options *options, struct list_state *state)
 {
     static const char *const sys[] = {"sys", "unix", NULL};
     static const char *const other_sec[] = {"krb5", "krb5i", "krb5p", "none", "null", NULL};
@@ -334,8 +338,33 @@ static const struct word_row *find_word(const char *word, size_t word_bytes)
     return NULL;
 }
 
+/* The last word counts, as it always did. An author who wrote both meant one. */
+static void warn_of_contradiction(struct export_context *context, const struct word_row *row,
+                                  struct list_state *state)
+{
+    for (uint32_t i = 0; i < state->said_count; i++) {
+        const struct word_row *before = state->said[i];
+        if (before->kind != row->kind || before->kind == WORD_NO_EFFECT) {
+            continue;
+        }
+        if (row->kind == WORD_FLAG && before->offset == row->offset) {
+            if (before->value != row->value) {
+                export_warning(context, "'%s' takes back the '%s' before it; write one of them",
+                               row->word, before->word);
+            }
+            state->said[i] = row;
+            return;
+        }
+        if (row->kind == WORD_VALUE && before == row) {
+            export_warning(context, "'%s' is given twice; the last one counts", row->word);
+            return;
+        }
+    }
+    state->said[state->said_count++] = row;
+}
+
 static bool apply_word(struct export_context *context, char *word, struct export_options *options,
-                       struct flavor_state *state)
+                       struct list_state *state)
 {
     const char *equals = strchr(word, '=');
     size_t name_bytes = equals == NULL ? strlen(word) : (size_t)(equals - word) + 1;
@@ -348,10 +377,14 @@ static bool apply_word(struct export_context *context, char *word, struct export
     switch (row->kind) {
     case WORD_FLAG:
         if (state->sys_now || !row->by_flavor) {
+            warn_of_contradiction(context, row, state);
             *(bool *)((char *)options + row->offset) = row->value;
         }
         return true;
     case WORD_VALUE:
+        if (strcmp(row->word, "sec=") != 0) { /* may come more than once */
+            warn_of_contradiction(context, row, state);
+        }
         return set_value(context, row->word, word + name_bytes, options, state);
     case WORD_NO_EFFECT:
         return true;
@@ -368,13 +401,16 @@ static bool apply_word(struct export_context *context, char *word, struct export
 bool export_options_parse(struct export_context *context, char *list,
                           struct export_options *options)
 {
-    struct flavor_state state = {.sys_now = true};
+    struct list_state state = {.sys_now = true};
     bool ok = true;
-    char *rest = list;
+    char *rest = *list == '\0' ? NULL : list;
 
     for (char *word = strsep(&rest, ","); word != NULL; word = strsep(&rest, ",")) {
-        /* A comma too many means nothing, and nfs-utils takes it at the end. */
-        if (*word != '\0' && !apply_word(context, word, options, &state)) {
+        if (*word == '\0') {
+            /* nfs-utils takes it, too. */
+            export_warning(context, "a comma too many in the options: there is no word %s it",
+                           rest == NULL ? "behind" : "before");
+        } else if (!apply_word(context, word, options, &state)) {
             ok = false;
         }
     }

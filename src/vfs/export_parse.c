@@ -458,6 +458,45 @@ static void parse_argument(struct reader *reader, struct line *line)
     }
 }
 
+/*
+ * On a command line "DIR (rw)" and "DIR(rw, sync)" are slips of somebody who means "DIR(rw,sync)".
+ * Says what to type. Quotes and backslashes are left to the parser.
+ */
+static bool blanks_around_brackets(struct export_context *context, const char *argument)
+{
+    const char *bracket = strchr(argument, '(');
+    const char *dir_end = argument + strcspn(argument, " \t(");
+    char typed[EXPORT_PATH_BYTES_MAX + EXPORT_OPTIONS_TEXT_BYTES_MAX];
+    size_t used = 0;
+    bool inside = false;
+    bool slipped = false;
+
+    if (bracket == NULL || strpbrk(argument, "\"\\") != NULL || strlen(argument) >= sizeof typed) {
+        return false;
+    }
+    bool no_client = dir_end + strspn(dir_end, " \t") == bracket && dir_end != bracket;
+    for (const char *c = argument; *c != '\0'; c++) {
+        bool blank = *c == ' ' || *c == '\t';
+        inside = *c == '(' || (inside && *c != ')');
+        slipped = slipped || (blank && inside);
+        if (!blank || !(inside || (no_client && c >= dir_end && c < bracket))) {
+            typed[used++] = *c;
+        }
+    }
+    typed[used] = '\0';
+    if (no_client) {
+        export_error(context,
+                     "'%s': a blank before the brackets makes them an entry for everyone; for this "
+                     "machine alone type '%s', for everyone '%.*s *%s'",
+                     argument, typed, (int)(dir_end - argument), argument,
+                     typed + (dir_end - argument));
+    } else if (slipped) {
+        export_error(context, "'%s': no blanks are allowed in the brackets; type '%s'", argument,
+                     typed);
+    }
+    return no_client || slipped;
+}
+
 /* Is the argument as it stands a directory? Then a blank in it parts nothing. */
 static bool is_directory(const char *argument)
 {
@@ -483,7 +522,7 @@ int export_table_add_argument(struct export_table *table, const char *argument,
     }
     if (is_directory(argument)) {
         take_argument_path(&reader.context, argument, &line);
-    } else {
+    } else if (!blanks_around_brackets(&reader.context, argument)) {
         parse_argument(&reader, &line);
     }
     if (line.client_count == 0 && !reader.context.line_is_bad) {

@@ -126,17 +126,25 @@ int export_table_resolve(struct export_table *table, struct export_problems *pro
 int export_table_check_directories(struct export_table *table, struct export_problems *problems)
 {
     struct export_context context = {.table = table, .problems = problems};
+    uint32_t kept = 0;
 
     for (uint32_t i = 0; i < table->entry_count; i++) {
-        const struct export_entry *entry = &table->entries[i];
+        struct export_entry *entry = &table->entries[i];
         struct stat st;
         context.file = entry->clients[0].file;
         context.line = entry->clients[0].line;
+        context.line_is_bad = false;
         if (stat(entry->path, &st) != 0) {
             export_error(&context, "cannot export %s: %s", entry->path, strerror(errno));
         } else if (!S_ISDIR(st.st_mode)) {
             export_error(&context, "cannot export %s: it is no directory", entry->path);
         }
+        if (context.line_is_bad) {
+            export_entry_free(entry);
+        } else {
+            table->entries[kept++] = *entry;
+        }
     }
+    table->entry_count = kept;
     return export_context_result(&context);
 }

@@ -14,18 +14,22 @@ struct export_table *export_table_new(void)
     return calloc(1, sizeof(struct export_table));
 }
 
+void export_entry_free(struct export_entry *entry)
+{
+    for (uint32_t j = 0; j < entry->client_count; j++) {
+        export_client_free(&entry->clients[j]);
+    }
+    free(entry->clients);
+    free(entry->path);
+}
+
 void export_table_free(struct export_table *table)
 {
     if (table == NULL) {
         return;
     }
     for (uint32_t i = 0; i < table->entry_count; i++) {
-        struct export_entry *entry = &table->entries[i];
-        for (uint32_t j = 0; j < entry->client_count; j++) {
-            export_client_free(&entry->clients[j]);
-        }
-        free(entry->clients);
-        free(entry->path);
+        export_entry_free(&table->entries[i]);
     }
     free(table->entries);
     free(table);

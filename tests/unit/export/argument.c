@@ -80,6 +80,45 @@ static void mistakes_are_said(void **state)
     assert_int_equal(f->table->entry_count, 0);
 }
 
+static void blanks_around_brackets_are_a_slip(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const slips[][2] = {
+        {"/srv (rw)", "this machine alone type '/srv(rw)', for everyone '/srv *(rw)'"},
+        {"/srv  ( rw , sync )", "type '/srv(rw,sync)', for everyone '/srv *(rw,sync)'"},
+        {"/srv(rw, sync)", "type '/srv(rw,sync)'"},
+        {"/srv *(rw, sync) ::1(ro)", "type '/srv *(rw,sync) ::1(ro)'"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(slips); i++) {
+        uint32_t before = f->problems.count;
+        load_argument(f, slips[i][0]);
+        assert_int_equal(f->result, -EINVAL);
+        assert_int_equal(f->problems.count, before + 1);
+        if (strstr(f->problems.items[before].text, slips[i][1]) == NULL) {
+            fail_msg("%s: %s", slips[i][0], f->problems.items[before].text);
+        }
+    }
+    assert_int_equal(f->table->entry_count, 0);
+}
+
+static void directories_given_twice_are_joined(void **state)
+{
+    struct fixture *f = *state;
+
+    load_argument(f, "/srv 10.0.0.1(rw) 10.0.0.2(ro)");
+    load_argument(f, "/srv 10.0.0.3(ro)");
+    assert_int_equal(f->problems.count, 0);
+    load_argument(f, "/srv 10.0.0.1(ro)");
+    assert_int_equal(f->result, 0);
+    assert_int_equal(f->problems.count, 1);
+    assert_non_null(strstr(f->problems.items[0].text, "'10.0.0.1' is named for /srv"));
+    assert_int_equal(f->table->entry_count, 1);
+    assert_gets(f, "/srv", "10.0.0.1", "rw");
+    assert_gets(f, "/srv", "10.0.0.2", "ro");
+    assert_gets(f, "/srv", "10.0.0.3", "ro");
+}
+
 static void relative_directories_and_blanks_work(void **state)
 {
     struct fixture *f = *state;
@@ -115,6 +154,8 @@ int main(void)
         TEST(clients_stand_behind_it),
         TEST(hash_is_no_comment_in_an_argument),
         TEST(mistakes_are_said),
+        TEST(blanks_around_brackets_are_a_slip),
+        TEST(directories_given_twice_are_joined),
         TEST(relative_directories_and_blanks_work),
     };
     return cmocka_run_group_tests_name("exports: argument", tests, NULL, NULL);

@@ -27,8 +27,7 @@ static void words_set_what_they_say(void **state)
     struct fixture *f = *state;
 
     load(f, "/a 10.0.0.1(rw,async,insecure,no_root_squash,all_squash,anonuid=150,anongid=100)\n"
-            "/b 10.0.0.1(rw,ro,async,sync,insecure,secure,no_root_squash,root_squash,all_squash,"
-            "no_all_squash,)\n"
+            "/b 10.0.0.1(ro,sync,secure,root_squash,no_all_squash)\n"
             "/c 10.0.0.1(anonuid=-2,anongid=4294967294)\n");
     assert_problems(f, NULL);
     assert_string_equal(text_of(gets(f, "/a", "10.0.0.1")),
@@ -37,6 +36,31 @@ static void words_set_what_they_say(void **state)
                         "ro,sync,secure,root_squash,no_all_squash,anonuid=65534,anongid=65534");
     assert_int_equal(gets(f, "/c", "10.0.0.1")->anonuid, 4294967294);
     assert_int_equal(gets(f, "/c", "10.0.0.1")->anongid, 4294967294);
+}
+
+static void contradictions_and_empty_words_are_warned_of(void **state)
+{
+    struct fixture *f = *state;
+
+    load(f, "/a 10.0.0.1(rw,ro)\n"
+            "/b 10.0.0.1(root_squash,rw,no_root_squash) 10.0.0.2(rw,rw)\n"
+            "/c 10.0.0.1(rw,)\n"
+            "/d 10.0.0.1(,rw) 10.0.0.2()\n"
+            "/e 10.0.0.1(anonuid=5,anonuid=6)\n"
+            "/f -ro 10.0.0.1(rw)\n"
+            "/g 10.0.0.1(sec=sys,rw,sec=krb5,ro)\n"
+            "/h 10.0.0.1(sec=sys,rw,sec=sys,ro)\n");
+    assert_problems(f, "1:warning:'ro' takes back the 'rw'",
+                    "2:warning:'no_root_squash' takes back the 'root_squash'",
+                    "3:warning:no word behind", "4:warning:no word before",
+                    "5:warning:'anonuid=' is given twice", "7:warning:'sec=krb5'",
+                    "8:warning:'ro' takes back", NULL);
+    assert_gets(f, "/a", "10.0.0.1", "ro");
+    assert_false(gets(f, "/b", "10.0.0.1")->root_squash);
+    assert_gets(f, "/c", "10.0.0.1", "rw");
+    assert_gets(f, "/d", "10.0.0.1", "rw");
+    assert_int_equal(gets(f, "/e", "10.0.0.1")->anonuid, 6);
+    assert_gets(f, "/g", "10.0.0.1", "rw");
 }
 
 static void dash_list_is_a_default_that_clients_override(void **state)
@@ -201,6 +225,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(defaults_are_those_of_the_manual),
         TEST(words_set_what_they_say),
+        TEST(contradictions_and_empty_words_are_warned_of),
         TEST(dash_list_is_a_default_that_clients_override),
         TEST(the_manuals_sample_is_understood),
         TEST(words_without_effect_here_are_taken),
