@@ -92,7 +92,7 @@ static bool make_room(struct loop *loop, const struct conn *not_this, enum rank 
     char peer[64];
 
     for (struct conn *conn = loop->oldest; conn != NULL; conn = conn->newer) {
-        bool owed = conn->pending_count > 0 || loop->turn == &conn->source;
+        bool owed = conn->pending_count > 0 || conn->held || loop->turn == &conn->source;
         if (conn->half_charge == 0 || is_large(conn->half_charge) != large || owed ||
             conn == not_this) {
             continue;

@@ -50,6 +50,7 @@
 #define UDP_BATCH_COUNT 16U
 #define UDP_BYTES_MAX 65535U
 #define SETTLED_FAILURE_COUNT 16U
+#define BLOCKED_SLOT_COUNT 256U
 
 struct rxbuf {
     atomic_uint references;
@@ -126,6 +127,8 @@ struct conn {
     bool closed;
     bool spoke; /* has sent a whole call once */
     bool eof;   /* sends no more; closed when its last reply is gone */
+    bool more;  /* its last turn left whole calls behind, maybe */
+    bool held;  /* not read: see share.c */
     uint32_t epoll_events;
     uint32_t pending_count; /* replies that wait elsewhere */
     struct out *queue_head, *queue_tail;
@@ -183,7 +186,7 @@ struct worker {
 
 struct loop_stats {
     _Atomic uint64_t calls, replies, bytes_in, bytes_out;
-    _Atomic uint64_t garbage, refused_auth, cache_hits, cache_dropped, parked;
+    _Atomic uint64_t garbage, refused_auth, cache_hits, cache_dropped, parked, held_back;
 };
 
 struct loop {
@@ -215,6 +218,7 @@ struct loop {
     struct pending *parked_head, *parked_tail; /* by lsn */
     atomic_uint parked_count;
     uint32_t lost_count; /* tasks that lost this loop and have not come back */
+    uint32_t held_count; /* connections that are held */
 
     atomic_uint conn_count;
     struct loop_stats stats;
@@ -244,6 +248,8 @@ struct rpc_server {
     _Atomic int64_t queued_bytes; /* unsent replies of all connections */
     _Atomic int64_t half_bytes[2]; /* small buffers and large ones, see budget.c */
     atomic_int half_wanted;        /* 1 + the rank of who waits for large ones; 0: nobody */
+    atomic_uint blocked_count;     /* calls that lost their loop, see share.c, and by client */
+    atomic_uint blocked_by[BLOCKED_SLOT_COUNT];
     atomic_bool reap;             /* somebody needs a descriptor */
 
     _Atomic uint64_t settled;
@@ -284,6 +290,17 @@ void budget_give(struct loop *loop, struct conn *conn);
 void budget_wait(struct loop *loop, struct conn *conn, uint32_t bytes);
 void budget_forget(struct loop *loop, struct conn *conn);
 void budget_retry(struct loop *loop);
+
+/* share.c */
+/* A call of that client has lost its loop; it has come back. */
+void share_take(struct rpc_server *server, const struct rpc_peer *peer);
+void share_give(struct rpc_server *server, const struct rpc_peer *peer);
+/* Whether another blocked call of that client would be too many. */
+bool share_is_used_up(struct rpc_server *server, const struct rpc_peer *peer);
+/* True: the connection is not to be read now; conn_resume when it is again. */
+bool share_hold(struct loop *loop, struct conn *conn);
+void share_forget(struct loop *loop, struct conn *conn);
+void share_retry(struct loop *loop);
 
 /* loop.c */
 int loop_open(struct rpc_server *server, uint32_t index, struct loop *loop);

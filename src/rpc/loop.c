@@ -223,8 +223,10 @@ static void read_inbox(struct loop *loop, struct worker *worker)
     while (pending != NULL) {
         struct pending *next = pending->next;
         if (pending->lost) {
+            struct conn *conn = pending->dest.conn;
             pending->lost = false;
             loop->lost_count--;
+            share_give(loop->server, conn != NULL ? &conn->peer : &pending->from.peer);
         }
         bool waits = pending->lsn > 0 && park(loop, pending, &pending->error);
         if (!waits) {
@@ -289,10 +291,12 @@ static void resume(struct loop *loop)
     loop->lost_count++;
     if (source->kind == SOURCE_UDP) {
         struct udp *udp = CONTAINER_OF(source, struct udp, source);
+        share_take(loop->server, &udp->from[udp->index - 1].peer);
         rxbuf_put(loop->server, loop, udp->buffers[udp->index - 1]);
         udp->buffers[udp->index - 1] = NULL;
     } else {
         struct conn *conn = CONTAINER_OF(source, struct conn, source);
+        share_take(loop->server, &conn->peer);
         conn->pending_count++;
         conn_orphan(loop, conn);
         loop->turn = source;
@@ -344,6 +348,9 @@ static void timers(struct loop *loop)
         atomic_load_explicit(&server->half_wanted, memory_order_relaxed) != 0) {
         budget_retry(loop);
     }
+    if (loop->held_count > 0) {
+        share_retry(loop);
+    }
 }
 
 static int wait_ms(struct loop *loop)
@@ -359,7 +366,7 @@ static int wait_ms(struct loop *loop)
             }
         }
     }
-    if (loop->waiting_head != NULL ||
+    if (loop->waiting_head != NULL || loop->held_count > 0 ||
         atomic_load_explicit(&server->stopping, memory_order_relaxed)) {
         return 20;
     }

@@ -35,7 +35,7 @@ static void fill_defaults(struct rpc_server_options *options)
         options->loop_count = cpus > 0 ? (uint32_t)cpus : 1;
     }
     if (options->thread_count_max == 0) {
-        options->thread_count_max = 64;
+        options->thread_count_max = 128;
     }
     if (options->thread_count_max < options->loop_count + 1) {
         options->thread_count_max = options->loop_count + 1;
@@ -333,6 +333,7 @@ void rpc_server_stats(const struct rpc_server *server, struct rpc_server_stats *
         stats->refused_auth += loop->stats.refused_auth;
         stats->cache_hits += loop->stats.cache_hits;
         stats->cache_dropped += loop->stats.cache_dropped;
+        stats->held_back += loop->stats.held_back;
         stats->parked += loop->stats.parked;
         stats->connections += atomic_load(&loop->conn_count);
     }

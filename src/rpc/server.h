@@ -161,7 +161,7 @@ static inline bool rpc_void_put(struct xdr *xdr, const struct rpc_void *nothing)
 
 struct rpc_server_options {
     uint32_t loop_count;           /* 0: one per CPU */
-    uint32_t thread_count_max;     /* threads that may be blocked in procedures; 0: 64 */
+    uint32_t thread_count_max;     /* threads that may be blocked in procedures; 0: 128 */
     uint32_t connection_count_max; /* 0: what the descriptor limit allows */
     uint32_t idle_ms;              /* a connection silent for longer is closed; 0: 360,000 */
     uint32_t
@@ -207,7 +207,7 @@ void rpc_server_close(struct rpc_server *server);
 /* Numbers for status, a snapshot. Any thread. */
 struct rpc_server_stats {
     uint64_t calls, replies, bytes_in, bytes_out;
-    uint64_t garbage, refused_auth, cache_hits, cache_dropped, parked, takeovers;
+    uint64_t garbage, refused_auth, cache_hits, cache_dropped, parked, held_back, takeovers;
     uint32_t connections;
 };
 void rpc_server_stats(const struct rpc_server *server, struct rpc_server_stats *stats);

@@ -174,6 +174,7 @@ void conn_close(struct loop *loop, struct conn *conn)
     forget_queue(loop, conn);
     budget_give(loop, conn);
     budget_forget(loop, conn);
+    share_forget(loop, conn);
     list_remove(loop, conn);
     conn->newer = loop->dead;
     loop->dead = conn;
@@ -183,7 +184,8 @@ void conn_close(struct loop *loop, struct conn *conn)
 
 void conn_close_if_done(struct loop *loop, struct conn *conn)
 {
-    if (conn->eof && !conn->closed && conn->pending_count == 0 && conn->queue_head == NULL) {
+    bool owed = conn->pending_count > 0 || conn->queue_head != NULL || conn->more;
+    if (conn->eof && !conn->closed && !owed) {
         conn_close(loop, conn);
     }
 }
@@ -196,7 +198,7 @@ void conn_reap(struct loop *loop)
     for (struct conn *conn = loop->oldest, *newer; conn != NULL; conn = newer) {
         newer = conn->newer;
         int64_t quiet_ms = loop->now_ms - conn->active_ms;
-        bool busy = conn->pending_count > 0 || conn->queue_head != NULL;
+        bool busy = conn->pending_count > 0 || conn->queue_head != NULL || conn->held;
         bool idle = !busy && quiet_ms >= (int64_t)server->options.idle_ms;
         /* A client that reads nothing holds memory: it has as long as an idle one. */
         bool stuck = conn->queue_head != NULL && quiet_ms >= (int64_t)server->options.idle_ms;
@@ -227,7 +229,8 @@ static bool has_too_much(struct loop *loop, const struct conn *conn)
 
 static void poll_update(struct loop *loop, struct conn *conn)
 {
-    bool paused = conn->eof || conn->half_waits_for > 0 || has_too_much(loop, conn);
+    bool paused =
+        conn->eof || conn->held || conn->half_waits_for > 0 || has_too_much(loop, conn);
     uint32_t events =
         (paused ? 0U : (uint32_t)EPOLLIN) | (conn->queue_head != NULL ? (uint32_t)EPOLLOUT : 0U);
     if (conn->closed || events == conn->epoll_events) {
@@ -589,7 +592,8 @@ bool conn_turn(struct loop *loop, struct worker *worker, struct conn *conn)
     struct turn turn = {.began_ns = loop_clock_ns(), .stream_bytes = conn->stream_bytes};
     uint32_t receives = 0;
 
-    while (!conn->closed && !has_too_much(loop, conn)) {
+    conn->more = true;
+    while (!conn->closed && !has_too_much(loop, conn) && !share_hold(loop, conn)) {
         if (turn_is_over(conn, &turn)) {
             loop_ready(loop, &conn->source);
             break;
@@ -603,6 +607,7 @@ bool conn_turn(struct loop *loop, struct worker *worker, struct conn *conn)
             continue;
         }
         if (step == STEP_CLOSED || conn->drained) {
+            conn->more = false;
             break;
         }
         if (receives == TURN_RECEIVE_COUNT_MAX) {

@@ -109,6 +109,10 @@ bool udp_turn(struct loop *loop, struct worker *worker, struct udp *udp)
     while (udp->index < udp->count) {
         uint32_t i = udp->index++;
         struct dest dest = {.udp = udp, .from = &udp->from[i]};
+        if (share_is_used_up(loop->server, &udp->from[i].peer)) {
+            loop_count(&loop->stats.held_back, 1);
+            continue;
+        }
         if (!dispatch(loop, worker, &udp->service, &dest, &udp->from[i].peer, udp->buffers[i],
                       udp->buffers[i]->bytes, udp->sizes[i], udp->batch)) {
             return false;

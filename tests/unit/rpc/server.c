@@ -281,6 +281,63 @@ static void a_blocked_call_of_a_client_that_left(void **state)
     close(fd);
 }
 
+static int dial_from(const struct sockaddr_in *at, uint32_t address)
+{
+    struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
+    struct timeval timeout = {.tv_sec = 20};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)at, sizeof *at), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout), 0);
+    return fd;
+}
+
+/* More blocked calls than there are threads, of one client; others still block and are served. */
+static void one_client_does_not_block_all_threads(void **state)
+{
+    struct fixture *fixture = *state;
+    enum { CALLS = 300, CONNS = 3, OTHERS = 4 };
+    int hog[CONNS];
+    int others[OTHERS];
+    uint32_t xid;
+
+    atomic_store(&gate_closed, 1);
+    for (uint32_t i = 0; i < CONNS; i++) {
+        hog[i] = dial_from(&fixture->tcp, INADDR_LOOPBACK);
+        for (uint32_t n = 0; n < CALLS; n++) {
+            send_call(hog[i], n, PROC_BLOCK, n);
+        }
+        assert_int_equal(shutdown(hog[i], SHUT_WR), 0); /* and it still gets its replies */
+    }
+    struct rpc_server_stats stats = {0};
+    while (stats.takeovers < 42) { /* its share of 127: then it is held */
+        rpc_server_stats(fixture->server, &stats);
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    for (uint32_t i = 0; i < OTHERS; i++) {
+        others[i] = dial_from(&fixture->tcp, INADDR_LOOPBACK + 1 + i);
+        send_call(others[i], 1, PROC_BLOCK, i);
+        send_call(others[i], 2, PROC_ECHO, 70 + i);
+        assert_int_equal(read_word(others[i], &xid), 70 + i);
+    }
+    rpc_server_stats(fixture->server, &stats);
+    assert_true(stats.takeovers < 64);
+    atomic_store(&gate_closed, 0);
+    for (uint32_t i = 0; i < OTHERS; i++) {
+        assert_int_equal(read_word(others[i], &xid), i);
+        close(others[i]);
+    }
+    for (uint32_t i = 0; i < CONNS; i++) {
+        uint64_t sum = 0;
+        for (uint32_t n = 0; n < CALLS; n++) {
+            sum += read_word(hog[i], &xid);
+        }
+        assert_int_equal(sum, CALLS * (CALLS - 1) / 2);
+        close(hog[i]);
+    }
+}
+
 static void replies_wait_for_their_lsn(void **state)
 {
     struct fixture *fixture = *state;
@@ -459,6 +516,7 @@ int main(void)
         TEST(echoes_a_burst),
         TEST(a_blocked_call_holds_up_nobody),
         TEST(a_blocked_call_of_a_client_that_left),
+        TEST(one_client_does_not_block_all_threads),
         TEST(replies_wait_for_their_lsn),
         TEST(a_failed_lsn_makes_a_failed_reply),
         TEST(a_copy_gets_the_old_reply),
