@@ -93,6 +93,15 @@ same "what the program says after a change" 312 "$("$mount_dir/project/sum")"
 step "remove it all"
 rm -r "$mount_dir/tree" "$mount_dir/project"
 same "what is left" "" "$(ls -A "$mount_dir" | grep -v '^lost+found$' || true)"
+
+# The client's dirty pages are the machine's, and so are the limits that hold the server back.
+step "a large file when few dirty pages are allowed"
+sysctl -q vm.dirty_bytes=$((4 << 20)) vm.dirty_background_bytes=$((2 << 20))
+head -c 48M /dev/urandom > /tmp/big
+dd if=/tmp/big of="$mount_dir/big" bs=1M conv=fsync status=none
+nfs_remount
+cmp /tmp/big "$mount_dir/big" || fail "the large file is not what was written"
+
 umount "$mount_dir"
 server_stop
 step "done"
