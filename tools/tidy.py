@@ -36,6 +36,7 @@ MAY_INCLUDE = {
     'vfs': ['base', 'os', 'journal'],
     'server': ['base', 'xdr', 'proto', 'rpc', 'vfs'],
     'client': ['base', 'xdr', 'proto', 'rpc'],
+    'callback': ['base', 'proto', 'rpc', 'client'],
     'probe': ['base', 'os', 'proto', 'client', 'report/tree.h'],
     'trace': ['base', 'xdr', 'proto', 'report/tree.h'],
     'report': ['base'],

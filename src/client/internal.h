@@ -58,7 +58,9 @@ struct client_rpc {
     union {
         struct sockaddr sa;
         struct sockaddr_storage storage;
-    } address;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+    } address, source;                   /* source: all zero, or of the same family */
     const struct proto_version *version; /* NULL: not described, only procedure 0 */
     int64_t timeo_ns, timeout_ns_max, rto_ns_min;
     struct rto rto[RTO_CLASS_COUNT];

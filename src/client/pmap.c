@@ -92,47 +92,56 @@ static int port_of_uaddr(struct xdr_bytes uaddr, uint16_t *port)
     return 0;
 }
 
-static int getaddr(const struct client_pmap_query *query, uint32_t prog, uint32_t vers,
-                   struct client_answer *answer, uint16_t *port)
+void client_pmap_ask(int family, bool tcp, uint32_t vers, uint32_t prog, uint32_t prog_vers,
+                     struct client_pmap_question *question)
 {
-    struct rpcb args = {
+    uint32_t first = family == AF_INET6 ? RPCBVERS4 : PMAP_VERS;
+    *question = (struct client_pmap_question){.vers = vers != 0 ? vers : first};
+    if (question->vers == PMAP_VERS) {
+        question->proc = PMAPPROC_GETPORT;
+        question->args.mapping = (struct mapping){
+            .prog = prog, .vers = prog_vers, .prot = tcp ? IPPROTO_TCP : IPPROTO_UDP};
+        return;
+    }
+    question->proc = RPCBPROC_GETADDR;
+    question->args.rpcb = (struct rpcb){
         .r_prog = prog,
-        .r_vers = vers,
-        .r_netid = text_bytes(query->tcp ? "tcp6" : "udp6"),
+        .r_vers = prog_vers,
+        .r_netid = text_bytes(family == AF_INET6 ? tcp ? "tcp6" : "udp6"
+                              : tcp              ? "tcp"
+                                                 : "udp"),
         .r_addr = text_bytes(""),
         .r_owner = text_bytes(""),
     };
-    int error = ask_either(query, RPCBVERS4, RPCBPROC_GETADDR, &args, answer);
-    if (error != 0 && answer->fault == CLIENT_FAULT_PROG_MISMATCH) {
-        error = ask_either(query, RPCBVERS, RPCBPROC_GETADDR, &args, answer);
-    }
-    if (error != 0) {
-        return error;
-    }
-    const struct rpcb_string *uaddr = answer->res;
-    return port_of_uaddr(uaddr->text, port);
 }
 
-static int getport(const struct client_pmap_query *query, uint32_t prog, uint32_t vers,
-                   struct client_answer *answer, uint16_t *port)
+int client_pmap_answer(const struct client_pmap_question *question, const void *res, uint16_t *port)
 {
-    struct mapping args = {
-        .prog = prog, .vers = vers, .prot = query->tcp ? IPPROTO_TCP : IPPROTO_UDP};
-    int error = ask_either(query, PMAP_VERS, PMAPPROC_GETPORT, &args, answer);
-    if (error != 0) {
-        return error;
+    if (question->vers == PMAP_VERS) {
+        uint32_t word = ((const struct proto_u32 *)res)->value;
+        *port = (uint16_t)word;
+        return word == 0 ? -ENOENT : word > UINT16_MAX ? -EBADMSG : 0;
     }
-    uint32_t word = ((const struct proto_u32 *)answer->res)->value;
-    *port = (uint16_t)word;
-    return word == 0 ? -ENOENT : word > UINT16_MAX ? -EBADMSG : 0;
+    return port_of_uaddr(((const struct rpcb_string *)res)->text, port);
+}
+
+static int ask_version(const struct client_pmap_query *query, uint32_t vers, uint32_t prog,
+                       uint32_t prog_vers, struct client_answer *answer, uint16_t *port)
+{
+    struct client_pmap_question question;
+    client_pmap_ask(query->address->sa_family, query->tcp, vers, prog, prog_vers, &question);
+    int error = ask_either(query, question.vers, question.proc, &question.args, answer);
+    return error != 0 ? error : client_pmap_answer(&question, answer->res, port);
 }
 
 int client_pmap_getport(const struct client_pmap_query *query, uint32_t prog, uint32_t vers,
                         uint16_t *port)
 {
     struct client_answer answer = {0};
-    int error = query->address->sa_family == AF_INET6 ? getaddr(query, prog, vers, &answer, port)
-                                                      : getport(query, prog, vers, &answer, port);
+    int error = ask_version(query, 0, prog, vers, &answer, port);
+    if (answer.fault == CLIENT_FAULT_PROG_MISMATCH && query->address->sa_family == AF_INET6) {
+        error = ask_version(query, RPCBVERS, prog, vers, &answer, port);
+    }
     client_answer_free(&answer);
     return error;
 }

@@ -7,6 +7,7 @@
 #define CLIENT_PMAP_H
 
 #include "client/rpc.h"
+#include "proto/pmap.h"
 
 struct client_pmap_query {
     struct client_loop *loop;
@@ -22,6 +23,21 @@ struct client_pmap_query {
  * (there is no portmapper), -ETIMEDOUT, or another -errno. */
 int client_pmap_getport(const struct client_pmap_query *query, uint32_t prog, uint32_t vers,
                         uint16_t *port) MUST_USE;
+
+/* The same in parts, for those who do not wait: the call to make (program PMAP_PROG), and what its
+ * result says. vers: the portmapper's; 0 asks as the functions above do first. */
+struct client_pmap_question {
+    uint32_t vers, proc;
+    union {
+        struct mapping mapping;
+        struct rpcb rpcb;
+    } args;
+};
+void client_pmap_ask(int family, bool tcp, uint32_t vers, uint32_t prog, uint32_t prog_vers,
+                     struct client_pmap_question *question);
+/* 0 and *port in host order, -ENOENT, or -EBADMSG. */
+int client_pmap_answer(const struct client_pmap_question *question, const void *res,
+                       uint16_t *port) MUST_USE;
 
 /* One thing a host offers. */
 struct client_pmap_entry {

@@ -544,16 +544,11 @@ static const struct proto_procedure *find_procedure(const struct proto_version *
     return NULL;
 }
 
-int client_rpc_call(struct client_rpc *rpc, uint32_t proc, const void *args,
-                    client_reply_fn *replied, void *owner)
+int client_rpc_call_as(struct client_rpc *rpc, const struct proto_procedure *procedure,
+                       uint32_t proc, const void *args, client_reply_fn *replied, void *owner)
 {
-    const struct proto_procedure *procedure = find_procedure(rpc->version, proc);
-
     if (rpc->closing) {
         return -ECANCELED;
-    }
-    if (procedure == NULL && proc != 0) {
-        return -EOPNOTSUPP;
     }
     if (rpc->queue.count + rpc->sent.count >= CLIENT_CALL_COUNT_MAX) {
         return -EAGAIN;
@@ -582,6 +577,17 @@ int client_rpc_call(struct client_rpc *rpc, uint32_t proc, const void *args,
     client_call_list_append(&rpc->queue, call);
     client_flush_queue(rpc->loop, &rpc->flush);
     return 0;
+}
+
+int client_rpc_call(struct client_rpc *rpc, uint32_t proc, const void *args,
+                    client_reply_fn *replied, void *owner)
+{
+    const struct proto_procedure *procedure = find_procedure(rpc->version, proc);
+
+    if (procedure == NULL && proc != 0) {
+        return rpc->closing ? -ECANCELED : -EOPNOTSUPP;
+    }
+    return client_rpc_call_as(rpc, procedure, proc, args, replied, owner);
 }
 
 static void flush(struct client_flush *flush)
@@ -673,6 +679,10 @@ int client_rpc_open(const struct client_rpc_options *options, struct client_rpc 
     rpc->loop = options->loop;
     memcpy(&rpc->address, options->address, options->address_bytes);
     rpc->options.address = &rpc->address.sa;
+    if (options->source != NULL) {
+        memcpy(&rpc->source, options->source, options->address_bytes);
+        rpc->options.source = &rpc->source.sa;
+    }
     rpc->flush.run = flush;
     rpc->watch.fd = -1;
     fill_defaults(rpc);

@@ -80,6 +80,7 @@ struct client_rpc_options {
     bool tcp;
     struct client_cred cred;
     bool insecure; /* do not ask for a source port below 1024 (only root can have one) */
+    const struct sockaddr *source; /* the address to call from, without a port; NULL: any */
     bool soft;
     /* Until the server has answered once: a connection that cannot be made, or a datagram that
      * nobody takes, fails the calls at once, also when hard. */
@@ -138,6 +139,11 @@ typedef void client_reply_fn(void *owner, const struct client_reply *reply);
  * (args do not encode). */
 int client_rpc_call(struct client_rpc *rpc, uint32_t proc, const void *args,
                     client_reply_fn *replied, void *owner) MUST_USE;
+
+/* The same for a procedure that this describes, whatever the program is; it has no results. */
+int client_rpc_call_as(struct client_rpc *rpc, const struct proto_procedure *procedure,
+                       uint32_t proc, const void *args, client_reply_fn *replied,
+                       void *owner) MUST_USE;
 
 /* What a reply that is an error means: "the server has versions 2 to 3 of it". */
 #define CLIENT_TEXT_BYTES_MAX 160U

@@ -11,34 +11,37 @@
 #define RESERVED_PORT_FIRST 665U
 #define RESERVED_PORT_END 1024U
 
-static int bind_port(int fd, int family, uint16_t port)
+static int bind_port(const struct client_rpc *rpc, int fd, uint16_t port)
 {
+    bool is_ipv6 = rpc->address.sa.sa_family == AF_INET6;
     union {
         struct sockaddr sa;
         struct sockaddr_in in;
         struct sockaddr_in6 in6;
     } address = {0};
-    socklen_t size = sizeof address.in;
 
-    address.sa.sa_family = (sa_family_t)family;
-    if (family == AF_INET6) {
+    if (is_ipv6) {
+        address.in6 = rpc->source.in6;
+        address.in6.sin6_family = AF_INET6;
         address.in6.sin6_port = htons(port);
-        size = sizeof address.in6;
     } else {
+        address.in = rpc->source.in;
+        address.in.sin_family = AF_INET;
         address.in.sin_port = htons(port);
     }
+    socklen_t size = is_ipv6 ? sizeof address.in6 : sizeof address.in;
     return bind(fd, &address.sa, size) == 0 ? 0 : -errno;
 }
 
 /* Secure exports want a source port below 1024. Without one things work too, as far as the server
  * allows. */
-static void bind_reserved(int fd, int family, uint32_t start)
+static void bind_reserved(const struct client_rpc *rpc, int fd)
 {
     uint32_t count = RESERVED_PORT_END - RESERVED_PORT_FIRST;
 
     for (uint32_t i = 0; i < count; i++) {
-        uint16_t port = (uint16_t)(RESERVED_PORT_FIRST + (start % count + i) % count);
-        int error = bind_port(fd, family, port);
+        uint16_t port = (uint16_t)(RESERVED_PORT_FIRST + (rpc->xid_first % count + i) % count);
+        int error = bind_port(rpc, fd, port);
         if (error != -EADDRINUSE) {
             return;
         }
@@ -55,14 +58,16 @@ int client_socket(const struct client_rpc *rpc, int type, uint16_t port)
     if (port != 0) {
         int on = 1;
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-        if (bind_port(fd, family, port) == 0) {
+        if (bind_port(rpc, fd, port) == 0) {
             return fd;
         }
         on = 0;
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     }
     if (!rpc->options.insecure) {
-        bind_reserved(fd, family, rpc->xid_first);
+        bind_reserved(rpc, fd);
+    } else if (rpc->options.source != NULL) {
+        (void)bind_port(rpc, fd, 0);
     }
     return fd;
 }
