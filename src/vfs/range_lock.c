@@ -514,20 +514,17 @@ int vfs_range_test(struct vfs_call *call, struct vfs_node *node,
     return err;
 }
 
-/* The owner, new if its state is. */
-static struct range_owner *obtain_owner(struct range_locks *locks,
-                                        const struct vfs_range_owner *owner)
+/* An owner whose state is new is another one: what the one of before had goes. */
+static void end_last_life(struct range_locks *locks, const struct vfs_range_owner *owner)
 {
+    enter(locks);
     struct range_owner *who =
-        range_owner_obtain(locks->table, bytes_of(owner->client), bytes_of(owner->name));
-    if (who == NULL || owner->state == 0) {
-        return who;
-    }
-    if (who->state != 0 && who->state != owner->state) {
+        range_owner_find(locks->table, bytes_of(owner->client), bytes_of(owner->name));
+    if (who != NULL && owner->state != 0 && who->state != 0 && who->state != owner->state) {
         release_owner(locks, who);
+        (void)range_owner_put(locks->table, who);
     }
-    who->state = owner->state;
-    return who;
+    leave(locks);
 }
 
 /* There is a conflict, or the kernel or the line says no. */
@@ -582,22 +579,22 @@ int vfs_range_set(struct vfs_call *call, struct vfs_node *node, const struct vfs
     struct lock_file *file;
     int err = check(call, node, range->exclusive);
     if (err == 0) {
+        end_last_life(locks, owner);
         err = enter_with_file(locks, node->object, range->exclusive, &file);
     }
     if (err != 0) {
         return err;
     }
-    struct range_owner *who = obtain_owner(locks, owner);
-    /* The file of before may have gone with the locks of the owner's last life. */
-    file = who != NULL ? find_file(locks, node->object) : NULL;
-    err = who == NULL ? -ENOMEM : -ENOLCK;
-    if (file != NULL) {
-        err = set_entered(locks, file, who, &request, waiter);
-        put_file(locks, file);
-    }
+    struct range_owner *who =
+        range_owner_obtain(locks->table, bytes_of(owner->client), bytes_of(owner->name));
     if (who != NULL) {
+        who->state = owner->state != 0 ? owner->state : who->state;
+        err = set_entered(locks, file, who, &request, waiter);
         (void)range_owner_put(locks->table, who);
+    } else {
+        err = -ENOMEM;
     }
+    put_file(locks, file);
     leave(locks);
     return err;
 }

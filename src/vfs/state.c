@@ -5,12 +5,16 @@
  *     handle-key   16 bytes, mode 0600: the key of the handles' MAC. Whoever loses it makes every
  *                  handle of every client stale; whoever learns it can forge handles.
  *     starts       a decimal number and a newline: how often a server started here. It makes the
- *                  write verifier new also where clock and randomness repeat.
+ *                  write verifier new also where clock and randomness repeat, and NSM's state.
+ *     FOLDER/NAME  what protocols keep (state.h).
  *
  * A file is replaced whole: written under another name, synced, renamed, directory synced.
  */
+#include "vfs/state.h"
+
 #include "vfs/internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -142,4 +146,92 @@ int state_open(const char *dir, struct vfs_state *state, struct err *err)
     }
     close(dir_fd);
     return error;
+}
+
+/* ---- for protocols ---- */
+
+/* A descriptor of the folder, or -errno. */
+static int open_folder(const struct vfs *vfs, const char *folder, bool make)
+{
+    cred_take_root();
+    int dir_fd = open(vfs->options.state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir_fd < 0) {
+        return -errno;
+    }
+    int fd = 0;
+    if (make && mkdirat(dir_fd, folder, 0700) == 0 && fsync(dir_fd) != 0) {
+        fd = -errno;
+    }
+    if (fd == 0) {
+        fd = openat(dir_fd, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        fd = fd < 0 ? -errno : fd;
+    }
+    close(dir_fd);
+    return fd;
+}
+
+int vfs_state_put(struct vfs *vfs, const char *folder, const char *name, const void *bytes,
+                  size_t size_bytes)
+{
+    int fd = open_folder(vfs, folder, true);
+    if (fd < 0) {
+        return fd;
+    }
+    int err = replace(fd, name, bytes, size_bytes, false);
+    close(fd);
+    return err;
+}
+
+int vfs_state_drop(struct vfs *vfs, const char *folder, const char *name)
+{
+    int fd = open_folder(vfs, folder, false);
+    if (fd < 0) {
+        return fd;
+    }
+    int err = unlinkat(fd, name, 0) == 0 ? 0 : -errno;
+    close(fd);
+    return err;
+}
+
+int vfs_state_each(struct vfs *vfs, const char *folder,
+                   void (*take)(void *arg, const char *name, const void *bytes, size_t size_bytes),
+                   void *arg)
+{
+    uint8_t bytes[VFS_STATE_BYTES_MAX + 1];
+    int fd = open_folder(vfs, folder, false);
+    if (fd < 0) {
+        return fd == -ENOENT ? 0 : fd;
+    }
+    DIR *dir = fdopendir(fd);
+    if (dir == NULL) {
+        int err = -errno;
+        close(fd);
+        return err;
+    }
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        /* Those that begin with a dot are half written, or no files. */
+        ssize_t got =
+            entry->d_name[0] != '.' ? read_small(fd, entry->d_name, bytes, sizeof bytes) : -EINVAL;
+        if (got >= 0 && (size_t)got <= VFS_STATE_BYTES_MAX) {
+            take(arg, entry->d_name, bytes, (size_t)got);
+        }
+    }
+    closedir(dir);
+    return 0;
+}
+
+uint64_t vfs_state_starts(const struct vfs *vfs)
+{
+    return vfs->state.starts;
+}
+
+int vfs_state_restart(struct vfs *vfs)
+{
+    int fd = open_folder(vfs, ".", false);
+    if (fd < 0) {
+        return fd;
+    }
+    int err = count_start(fd, &vfs->state.starts);
+    close(fd);
+    return err;
 }
