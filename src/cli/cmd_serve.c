@@ -20,6 +20,7 @@ static const char help[] =
     "  --portmap MODE     auto: port 111 if free, else register there; on: or fail;\n"
     "                     off: leave it alone\n"
     "  --state DIR        what must survive a restart (/var/lib/holdfast)\n"
+    "  --grace SECONDS    after a start, only give locks back for so long (90)\n"
     "  --log-level LEVEL  error, warning, notice, info or debug\n"
     "\n"
     "  holdfast serve /srv/files\n"

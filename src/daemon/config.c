@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/config.h"
 
+#include "server/lockd.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -17,6 +19,7 @@ enum option_code {
     OPTION_BIND,
     OPTION_PORTMAP,
     OPTION_STATE,
+    OPTION_GRACE,
     OPTION_LOG_LEVEL,
     OPTION_HELP
 };
@@ -28,6 +31,7 @@ static const struct option options[] = {
     {"bind", required_argument, NULL, OPTION_BIND},
     {"portmap", required_argument, NULL, OPTION_PORTMAP},
     {"state", required_argument, NULL, OPTION_STATE},
+    {"grace", required_argument, NULL, OPTION_GRACE},
     {"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
     {"help", no_argument, NULL, OPTION_HELP},
     {NULL, 0, NULL, 0},
@@ -76,6 +80,21 @@ static int set_portmap(struct config *config, const char *text, struct err *err)
         return err_set(err, -EINVAL, "--portmap '%s': one of auto, on, off", text);
     }
     config->portmap = (enum config_portmap)mode;
+    return 0;
+}
+
+static int set_grace(struct config *config, const char *text, struct err *err)
+{
+    char *end;
+
+    errno = 0;
+    unsigned long seconds = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 ||
+        seconds > CONFIG_GRACE_SECONDS_MAX) {
+        return err_set(err, -EINVAL, "--grace '%s' is no number of seconds from 0 to %u", text,
+                       CONFIG_GRACE_SECONDS_MAX);
+    }
+    config->grace_seconds = (uint32_t)seconds;
     return 0;
 }
 
@@ -143,6 +162,8 @@ static int apply(struct config *config, int code, char **argv, struct err *err)
         return set_portmap(config, optarg, err);
     case OPTION_STATE:
         return set_state_dir(config, optarg, "", err);
+    case OPTION_GRACE:
+        return set_grace(config, optarg, err);
     case OPTION_LOG_LEVEL:
         return set_log_level(config, optarg, err);
     case OPTION_HELP:
@@ -162,7 +183,8 @@ int config_parse(int argc, char **argv, struct config *config, struct err *err)
 {
     int error = 0;
 
-    *config = (struct config){.port = CONFIG_PORT_DEFAULT, .log_level = LOG_NOTICE};
+    *config = (struct config){
+        .port = CONFIG_PORT_DEFAULT, .grace_seconds = LOCKD_GRACE_SECONDS, .log_level = LOG_NOTICE};
     optind = 0; /* glibc: begin anew, however often we are called */
     while (error == 0 && !config->help) {
         int code = getopt_long(argc, argv, ":", options, NULL);

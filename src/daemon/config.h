@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #define CONFIG_BIND_COUNT_MAX 16U
+#define CONFIG_GRACE_SECONDS_MAX 3600U
 #define CONFIG_PORT_DEFAULT 2049U /* RFC 1813 §2.1 */
 
 enum config_portmap { CONFIG_PORTMAP_AUTO, CONFIG_PORTMAP_ON, CONFIG_PORTMAP_OFF };
@@ -27,6 +28,7 @@ struct config {
     uint32_t bind_count; /* 0: all addresses of the machine */
     enum config_portmap portmap;
     char state_dir[PATH_MAX];
+    uint32_t grace_seconds; /* 0: no grace period */
     enum log_level log_level;
     bool help; /* asked for; nothing else is checked then */
 };

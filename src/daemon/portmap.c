@@ -2,6 +2,8 @@
 #include "daemon/portmap.h"
 
 #include "base/log.h"
+#include "proto/nlm.h"
+#include "proto/nsm.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -177,6 +179,28 @@ static int register_program(struct portmap *portmap, const struct listen_address
     return error;
 }
 
+/* A machine that is an NFS client too has these two from its kernel and rpc.statd, and one only. */
+static bool is_optional(const struct rpc_program *program)
+{
+    return program->prog == NLM_PROG || program->prog == SM_PROG;
+}
+
+/* Takes back what was set of a program. */
+static void unset_program(struct portmap *portmap, const struct rpc_program *program)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < portmap->entry_count; i++) {
+        if (portmap->entries[i].prog == program->prog) {
+            int error = rpcbind_unset(&portmap->rpcbind, &portmap->entries[i]);
+            if (error == 0) {
+                continue;
+            }
+        }
+        portmap->entries[kept++] = portmap->entries[i];
+    }
+    portmap->entry_count = kept;
+}
+
 int portmap_announce(struct portmap *portmap, enum config_portmap wanted,
                      const struct listen_addresses *addresses,
                      const struct rpc_program *const *programs, size_t program_count, uint16_t port,
@@ -190,6 +214,11 @@ int portmap_announce(struct portmap *portmap, enum config_portmap wanted,
             add_own(portmap, addresses, programs[i], port);
         } else if (portmap->how == PORTMAP_REGISTERED) {
             error = register_program(portmap, addresses, programs[i], port, &reason);
+        }
+        if (error == -EEXIST && is_optional(programs[i])) {
+            log_warning("%s: %s; clients cannot lock files here", programs[i]->name, reason.text);
+            unset_program(portmap, programs[i]);
+            error = 0;
         }
     }
     if (error != 0) {

@@ -9,11 +9,13 @@
  */
 #include "daemon/serve.h"
 
+#include "callback/sender.h"
 #include "daemon/listen.h"
 #include "daemon/notify.h"
 #include "daemon/portmap.h"
 #include "daemon/privs.h"
 #include "daemon/state.h"
+#include "server/lockd.h"
 #include "server/mount.h"
 #include "server/nfs3.h"
 #include "server/spray.h"
@@ -26,6 +28,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+enum { NFS_PROGRAMS, MOUNT_PROGRAMS, SPRAY_PROGRAMS, NLM_PROGRAMS, NSM_PROGRAMS, PROGRAM_COUNT };
+
 struct serve {
     const struct config *config;
     sigset_t stops; /* SIGTERM and its like, held back */
@@ -37,22 +41,22 @@ struct serve {
     struct nfs_service nfs;
     struct mount_service mount;
     struct spray_service spray;
-    struct rpc_program nfs3_program;
-    struct rpc_program mount_program;
-    struct rpc_program spray_program;
+    struct lockd lockd;
+    struct rpc_program programs[PROGRAM_COUNT];
     struct vfs *vfs;
+    struct sender *sender; /* of calls to clients */
     struct rpc_server *server;
     pthread_mutex_t release_lock;
     struct rpc_server *release_to; /* NULL: nobody waits for the journal */
 };
 
 static const struct rpc_program *const *programs_of(struct serve *serve,
-                                                    const struct rpc_program *programs[3])
+                                                    const struct rpc_program *list[PROGRAM_COUNT])
 {
-    programs[0] = &serve->nfs3_program;
-    programs[1] = &serve->mount_program;
-    programs[2] = &serve->spray_program;
-    return programs;
+    for (size_t i = 0; i < PROGRAM_COUNT; i++) {
+        list[i] = &serve->programs[i];
+    }
+    return list;
 }
 
 /* Threads inherit the mask, so that only the main thread takes these. Before this they end the
@@ -171,16 +175,17 @@ static int open_server(struct serve *serve, struct err *err)
 {
     const struct rpc_server_options options = {
         .thread_begin = thread_begin, .is_known = is_known, .arg = serve};
-    const struct rpc_program *programs[3];
+    const struct rpc_program *programs[PROGRAM_COUNT];
 
     int error = rpc_server_open(&options, &serve->server, err);
     if (error != 0) {
         return error;
     }
-    nfs3_program_init(&serve->nfs3_program, &serve->nfs);
-    mount_program_init(&serve->mount_program, &serve->mount);
+    nfs3_program_init(&serve->programs[NFS_PROGRAMS], &serve->nfs);
+    mount_program_init(&serve->programs[MOUNT_PROGRAMS], &serve->mount);
+    lockd_init(&serve->lockd, &serve->programs[NLM_PROGRAMS], &serve->programs[NSM_PROGRAMS]);
     serve->spray.table = serve->table;
-    if (spray_program_init(&serve->spray_program, &serve->spray) != 0) {
+    if (spray_program_init(&serve->programs[SPRAY_PROGRAMS], &serve->spray) != 0) {
         return err_set(err, -ENOMEM, "no memory for the senders of SPRAY");
     }
     error = listen_begin(serve->server, &serve->addresses, programs_of(serve, programs),
@@ -216,10 +221,22 @@ static int open_exports(struct serve *serve, struct err *err)
     return error;
 }
 
+/* Before the first call is taken: locks are given back first. */
+static int open_locks(struct serve *serve, struct err *err)
+{
+    int error = sender_open(&serve->sender, err);
+    if (error == 0) {
+        const struct rpc_outcaller outcaller = sender_outcaller(serve->sender);
+        error = lockd_open(&serve->lockd, serve->vfs, &outcaller,
+                           serve->config->grace_seconds * 1000, err);
+    }
+    return error;
+}
+
 static int start(struct serve *serve, struct err *err)
 {
     const struct config *config = serve->config;
-    const struct rpc_program *programs[3];
+    const struct rpc_program *programs[PROGRAM_COUNT];
 
     int error = make_table(serve, err);
     if (error == 0) {
@@ -240,6 +257,9 @@ static int start(struct serve *serve, struct err *err)
     }
     if (error == 0) {
         error = open_exports(serve, err);
+    }
+    if (error == 0) {
+        error = open_locks(serve, err);
     }
     if (error == 0) {
         error = rpc_server_run(serve->server, err);
@@ -288,8 +308,7 @@ static const char *host_name(const struct config *config, const struct export_en
     return text;
 }
 
-#define PLAIN_CHARACTERS                                                                           \
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@%"
+#define PLAIN_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@%"
 
 static void say_ready(const struct serve *serve)
 {
@@ -304,13 +323,17 @@ static void say_ready(const struct serve *serve)
         (void)snprintf(more, sizeof more, " and %u more", table->entry_count - 1);
     }
     if (serve->portmap.how == PORTMAP_NONE) {
-        (void)snprintf(options, sizeof options, ",vers=3,proto=tcp,port=%u,mountport=%u",
+        /* Clients find the lock manager through port 111 only. */
+        (void)snprintf(options, sizeof options, " -o nolock,vers=3,proto=tcp,port=%u,mountport=%u",
                        serve->port, serve->port);
+    } else if (is_for_this_machine(&table->entries[0])) {
+        /* The kernel's own lock manager cannot register where ours is. */
+        (void)snprintf(options, sizeof options, " -o nolock");
     }
     /* A shell must take it as one word. */
     const char *quote = path[strspn(path, PLAIN_CHARACTERS)] != '\0' ? "'" : "";
-    printf("holdfast: ready: %s%s on port %u (tcp, udp); mount -t nfs -o nolock%s %s%s:%s%s /mnt\n",
-           path, more, serve->port, options, quote,
+    printf("holdfast: ready: %s%s on port %u (tcp, udp); mount -t nfs%s %s%s:%s%s /mnt\n", path,
+           more, serve->port, options, quote,
            host_name(serve->config, &table->entries[0], host, sizeof host), path, quote);
     (void)fflush(stdout);
     (void)snprintf(notice, sizeof notice, "READY=1\nSTATUS=serving %u exports on port %u\n",
@@ -342,7 +365,9 @@ static void stop(struct serve *serve)
     }
     release_to(serve, NULL);
     rpc_server_close(serve->server);
+    sender_close(serve->sender);
     if (serve->vfs != NULL) {
+        lockd_close(&serve->lockd);
         vfs_close(serve->vfs);
     }
     mount_service_fini(&serve->mount);

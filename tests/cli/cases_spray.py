@@ -281,8 +281,8 @@ def ping_shows_what_is_there(work):
         seen = {(one['name'], one['version'], one['transport']) for one in said['targets']}
         for transport in ('udp', 'tcp'):
             check({('nfs', 3, transport), ('mount', 1, transport), ('mount', 3, transport),
-                   ('spray', 1, transport)} <= seen, f'{seen}')
-        check(('nfs', 4, 'tcp') not in seen and ('nlm', 4, 'udp') not in seen, f'{seen}')
+                   ('spray', 1, transport), ('nlm', 4, transport)} <= seen, f'{seen}')
+        check(('nfs', 4, 'tcp') not in seen and ('nlm', 2, 'udp') not in seen, f'{seen}')
         for one in said['targets']:
             equal((one['answered'], one['lost']), (10, 0), one['name'])
             check(0 < one['min_us'] <= one['p50_us'] <= one['p99_us'] <= one['max_us'], one)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The whole server: a stream of bytes, record marks and all, sent to a server that runs NFSv3,
- * MOUNT and the portmapper over a scratch export on a tmpfs of its own. Whatever the bytes are, the
- * server lives, the stream comes to its end, and no memory is lost (LeakSanitizer).
+ * MOUNT, NLM, NSM and the portmapper over a scratch export on a tmpfs of its own. Whatever the
+ * bytes are, the server lives, the stream comes to its end, and no memory is lost (LeakSanitizer).
  *
  * Real handles cannot be guessed, so an input names them: 00 00 00 20 'F' 'H' k, followed by 29
  * bytes of anything, becomes the handle of the k-th object of the export.
@@ -11,6 +11,7 @@
  */
 #include "rpc/server.h"
 #include "fuzz.h"
+#include "server/lockd.h"
 #include "server/mount.h"
 #include "server/nfs3.h"
 #include "server/pmap.h"
@@ -42,8 +43,9 @@ static struct {
     struct mount_service mount;
     struct pmap_registry registry;
     struct spray_service spray;
-    struct rpc_program programs[4];
-    const struct rpc_program *program_list[4];
+    struct lockd lockd;
+    struct rpc_program programs[6];
+    const struct rpc_program *program_list[6];
     uint8_t handles[OBJECT_COUNT][HANDLE_BYTES];
 } fuzz;
 
@@ -57,6 +59,14 @@ static void thread_begin(void *arg)
 {
     (void)arg;
     vfs_thread_begin();
+}
+
+/* Nobody is called from here: what would be told is told later, for ever. */
+static int submit(void *arg, const struct rpc_outcall *call)
+{
+    (void)arg;
+    (void)call;
+    return -EAGAIN;
 }
 
 static void must(bool good, const char *what)
@@ -149,6 +159,7 @@ static void make_place(void)
 static void leave(void)
 {
     rpc_server_close(fuzz.server);
+    lockd_close(&fuzz.lockd);
     vfs_close(fuzz.vfs);
     mount_service_fini(&fuzz.mount);
     spray_service_fini(&fuzz.spray);
@@ -186,6 +197,9 @@ static void start(void)
     pmap_program_init(&fuzz.programs[2], &fuzz.registry);
     fuzz.spray.table = fuzz.table;
     FUZZ_CHECK(spray_program_init(&fuzz.programs[3], &fuzz.spray) == 0);
+    lockd_init(&fuzz.lockd, &fuzz.programs[4], &fuzz.programs[5]);
+    const struct rpc_outcaller outcaller = {.submit = submit};
+    FUZZ_CHECK(lockd_open(&fuzz.lockd, fuzz.vfs, &outcaller, 0, &err) == 0);
     for (size_t i = 0; i < COUNT_OF(fuzz.programs); i++) {
         fuzz.program_list[i] = &fuzz.programs[i];
     }
@@ -244,6 +258,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
         start();
     }
     make_objects();
+    nlm_release_all(&fuzz.lockd.nlm);
     uint8_t *bytes = malloc(size_bytes);
     FUZZ_CHECK(bytes != NULL);
     memcpy(bytes, data, size_bytes);
