@@ -17,7 +17,7 @@
 #include "daemon/state.h"
 #include "server/lockd.h"
 #include "server/mount.h"
-#include "server/nfs3.h"
+#include "server/nfs.h"
 #include "server/spray.h"
 #include "vfs/node.h"
 
@@ -181,7 +181,7 @@ static int open_server(struct serve *serve, struct err *err)
     if (error != 0) {
         return error;
     }
-    nfs3_program_init(&serve->programs[NFS_PROGRAMS], &serve->nfs);
+    nfs_program_init(&serve->programs[NFS_PROGRAMS], &serve->nfs);
     mount_program_init(&serve->programs[MOUNT_PROGRAMS], &serve->mount);
     lockd_init(&serve->lockd, &serve->programs[NLM_PROGRAMS], &serve->programs[NSM_PROGRAMS]);
     serve->spray.table = serve->table;

@@ -26,3 +26,23 @@ void call_begin(const struct rpc_call *call, struct vfs *vfs, struct vfs_call *c
     caller->fsgid_count = 0;
     caller->lsn = 0;
 }
+
+struct xdr_bytes call_data(struct rpc_call *call, const struct vfs_data *data)
+{
+    if (data->size == 0) {
+        if (data->release != NULL) {
+            data->release(data->owner);
+        }
+        return (struct xdr_bytes){0};
+    }
+    if (data->bytes == NULL) {
+        call->file = (struct rpc_file){.fd = data->fd,
+                                       .offset = data->offset,
+                                       .size = data->size,
+                                       .release = data->release,
+                                       .owner = data->owner};
+    } else {
+        call->memory = (struct rpc_memory){.release = data->release, .owner = data->owner};
+    }
+    return (struct xdr_bytes){.data = data->bytes, .size = data->size};
+}

@@ -15,6 +15,10 @@ void call_begin(const struct rpc_call *call, struct vfs *vfs, struct vfs_call *c
  * IP and UDP headers). */
 #define CALL_UDP_RESULTS_BYTES_MAX (65507U - 24U)
 
+/* Hands what vfs read over to the reply, whose last field it must be: copied from call memory, or
+ * sent from where it is. */
+struct xdr_bytes call_data(struct rpc_call *call, const struct vfs_data *data);
+
 static inline struct vfs_bytes call_bytes(struct xdr_bytes bytes)
 {
     return (struct vfs_bytes){.data = bytes.data, .size = bytes.size};

@@ -98,22 +98,30 @@ static void mount_null(struct rpc_call *call, const struct rpc_void *args, struc
 }
 RPC_THUNK(mount_null, rpc_void, rpc_void)
 
+#define PATH_TEXT_BYTES 257U
+
 /* A path is any bytes; a message is one line. */
-static void log_mnt(const char *client, struct xdr_bytes path, int err)
+static const char *path_text(struct xdr_bytes path, char text[PATH_TEXT_BYTES])
 {
-    static struct log_limit limit;
-    char text[257];
-    size_t size = path.size < sizeof text ? path.size : sizeof text - 1;
+    size_t size = path.size < PATH_TEXT_BYTES ? path.size : PATH_TEXT_BYTES - 1;
 
     for (size_t i = 0; i < size; i++) {
         text[i] = isprint(path.data[i]) ? (char)path.data[i] : '?';
     }
     text[size] = '\0';
+    return text;
+}
+
+static void log_mnt(const char *client, struct xdr_bytes path, int err)
+{
+    static struct log_limit limit;
+    char text[PATH_TEXT_BYTES];
+
     if (err == 0) {
-        log_info("%s mounts %s", client, text);
+        log_info("%s mounts %s", client, path_text(path, text));
     } else {
-        log_write_limited(&limit, LOG_NOTICE, "%s may not mount %s: %s", client, text,
-                          strerror(-err));
+        log_write_limited(&limit, LOG_NOTICE, "%s may not mount %s: %s", client,
+                          path_text(path, text), strerror(-err));
     }
 }
 
@@ -139,6 +147,17 @@ static int mount_handle(struct rpc_call *call, const struct dirpath *args,
     return err;
 }
 
+static void log_long_handle(struct xdr_bytes path, uint32_t handle_bytes)
+{
+    static struct log_limit limit;
+    char text[PATH_TEXT_BYTES];
+
+    log_write_limited(&limit, LOG_NOTICE,
+                      "%s cannot be mounted by version 2 of NFS: file handles of %u bytes are too "
+                      "long for it, %d are possible",
+                      path_text(path, text), handle_bytes, FHSIZE);
+}
+
 /* RFC 1094 §A.5.2. A handle that is shorter than NFSv2's is padded with zeros. */
 static void mount1_mnt(struct rpc_call *call, const struct dirpath *args, struct fhstatus *res)
 {
@@ -147,6 +166,7 @@ static void mount1_mnt(struct rpc_call *call, const struct dirpath *args, struct
     res->status = mount1_status(mount_handle(call, args, &handle));
     if (res->status == 0 && handle.size > FHSIZE) {
         res->status = MNT3ERR_IO; /* NFSERR_IO: this file system has no handles so short */
+        log_long_handle(args->path, handle.size);
     }
     if (res->status == 0) {
         memcpy(res->directory, handle.bytes, handle.size);

@@ -14,7 +14,9 @@
 #include "server/nfs3.h"
 
 #include "server/call.h"
+#include "server/nfs.h"
 #include "server/nfs3_value.h"
+#include "server/setattr.h"
 #include "server/status.h"
 
 #include <errno.h>
@@ -36,12 +38,6 @@
 /* dir_attributes, cookieverf, the end of the list, eof */
 #define LISTING_FIXED_BYTES (POST_OP_ATTR_BYTES + NFS3_COOKIEVERFSIZE + 4U + 4U)
 
-static struct vfs *vfs_of(const struct rpc_call *call)
-{
-    const struct nfs_service *service = call->service;
-    return service->vfs;
-}
-
 /* §3.3.0. */
 static void nfs3_null(struct rpc_call *call, const struct rpc_void *args, struct rpc_void *res)
 {
@@ -58,7 +54,7 @@ static void nfs3_getattr(struct rpc_call *call, const struct GETATTR3args *args,
     struct vfs_call caller;
     struct vfs_node object = {0};
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->object.data), &object);
     if (err == 0) {
         err = vfs_getattr(&caller, &object);
@@ -71,43 +67,6 @@ static void nfs3_getattr(struct rpc_call *call, const struct GETATTR3args *args,
     vfs_put(&object);
 }
 RPC_THUNK(nfs3_getattr, GETATTR3args, GETATTR3res)
-
-/* A time that the file system could not store is replaced by the nearest one it can. */
-static bool time_was_moved(enum vfs_time_how how, const struct timespec *asked,
-                           const struct timespec *stored)
-{
-    return how == VFS_TIME_SET && (uint32_t)asked->tv_sec != (uint32_t)stored->tv_sec;
-}
-
-/*
- * Seconds are unsigned (§2.5), so words of 2^31 and more are times after 2038. Where inodes have
- * only 32 signed bits (ext4 with inodes of 128 bytes, xfs without bigtime) those cannot be kept;
- * the same word is kept as a time before 1970 then, and the client reads back what it set.
- */
-static int setattr_far_times(struct vfs_call *caller, struct vfs_node *object,
-                             const struct vfs_sattr *sattr)
-{
-    struct vfs_sattr times = {0};
-    struct vfs_node first = *object;
-
-    if (time_was_moved(sattr->atime_how, &sattr->atime, &object->attr.atime)) {
-        times.atime_how = VFS_TIME_SET;
-        times.atime = sattr->atime;
-        times.atime.tv_sec = (int32_t)(uint32_t)sattr->atime.tv_sec;
-    }
-    if (time_was_moved(sattr->mtime_how, &sattr->mtime, &object->attr.mtime)) {
-        times.mtime_how = VFS_TIME_SET;
-        times.mtime = sattr->mtime;
-        times.mtime.tv_sec = (int32_t)(uint32_t)sattr->mtime.tv_sec;
-    }
-    if (times.atime_how == VFS_TIME_KEEP && times.mtime_how == VFS_TIME_KEEP) {
-        return 0;
-    }
-    int err = vfs_setattr(caller, object, &times, NULL);
-    object->has_before = first.has_before;
-    object->before = first.before;
-    return err;
-}
 
 /* §3.3.2. NFS3ERR_NOT_SYNC: the guard is not the object's ctime; nothing is changed. */
 static void nfs3_setattr(struct rpc_call *call, const struct SETATTR3args *args,
@@ -122,16 +81,13 @@ static void nfs3_setattr(struct rpc_call *call, const struct SETATTR3args *args,
     if (args->guard.check) {
         guard = (struct timespec){.tv_sec = ctime->seconds, .tv_nsec = ctime->nseconds};
     }
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->object.data), &object);
     if (err == 0) {
         err = nfs3_sattr(&args->new_attributes, &sattr);
     }
     if (err == 0) {
-        err = vfs_setattr(&caller, &object, &sattr, args->guard.check ? &guard : NULL);
-        if (err == 0) {
-            err = setattr_far_times(&caller, &object, &sattr);
-        }
+        err = setattr_apply(&caller, &object, &sattr, args->guard.check ? &guard : NULL);
     }
     bool guarded = err == -EUCLEAN && args->guard.check;
     res->status = guarded ? NFS3ERR_NOT_SYNC : nfs3_status(err);
@@ -153,7 +109,7 @@ static void nfs3_lookup(struct rpc_call *call, const struct LOOKUP3args *args,
     struct vfs_node dir = {0};
     struct vfs_node object = {0};
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->what.dir.data), &dir);
     if (err == 0) {
         err = vfs_lookup(&caller, &dir, call_bytes(args->what.name), &object);
@@ -219,7 +175,7 @@ static void nfs3_access(struct rpc_call *call, const struct ACCESS3args *args,
     struct vfs_node object = {0};
     uint32_t granted = 0;
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->object.data), &object);
     if (err == 0) {
         err = vfs_access(&caller, &object, access_wanted(args->access), &granted);
@@ -245,7 +201,7 @@ static void nfs3_readlink(struct rpc_call *call, const struct READLINK3args *arg
     uint8_t *text = rpc_call_memory(call, LINK_TEXT_BYTES_MAX);
     uint32_t text_bytes = 0;
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->symlink.data), &link);
     if (err == 0) {
         err = vfs_readlink(&caller, &link, text, LINK_TEXT_BYTES_MAX, &text_bytes);
@@ -261,27 +217,6 @@ static void nfs3_readlink(struct rpc_call *call, const struct READLINK3args *arg
     vfs_put(&link);
 }
 RPC_THUNK(nfs3_readlink, READLINK3args, READLINK3res)
-
-/* Hands what vfs read over to the reply: copied from call memory, or sent from where it is. */
-static struct xdr_bytes read_data(struct rpc_call *call, const struct vfs_data *data)
-{
-    if (data->size == 0) {
-        if (data->release != NULL) {
-            data->release(data->owner);
-        }
-        return (struct xdr_bytes){0};
-    }
-    if (data->bytes == NULL) {
-        call->file = (struct rpc_file){.fd = data->fd,
-                                       .offset = data->offset,
-                                       .size = data->size,
-                                       .release = data->release,
-                                       .owner = data->owner};
-    } else {
-        call->memory = (struct rpc_memory){.release = data->release, .owner = data->owner};
-    }
-    return (struct xdr_bytes){.data = data->bytes, .size = data->size};
-}
 
 /*
  * §3.3.6. count is what was read and the size of data, fewer than asked only at the end of the
@@ -299,7 +234,7 @@ static void nfs3_read(struct rpc_call *call, const struct READ3args *args, struc
     uint32_t copy_bytes = count < READ_COPY_BYTES_MAX ? count : READ_COPY_BYTES_MAX;
     uint8_t *buffer = rpc_call_memory(call, copy_bytes);
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->file.data), &file);
     if (err == 0) {
         err = vfs_read(&caller, &file, args->offset, count, buffer, copy_bytes, &data);
@@ -309,7 +244,7 @@ static void nfs3_read(struct rpc_call *call, const struct READ3args *args, struc
         res->resok.file_attributes = nfs3_post_op_attr(&caller, &file);
         res->resok.count = data.size;
         res->resok.eof = data.eof;
-        res->resok.data = read_data(call, &data);
+        res->resok.data = call_data(call, &data);
     } else {
         res->resfail.file_attributes = nfs3_post_op_attr(&caller, &file);
     }
@@ -353,7 +288,7 @@ static void nfs3_write(struct rpc_call *call, const struct WRITE3args *args, str
     enum vfs_stable committed = VFS_UNSTABLE;
     writeverf3 verf;
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     nfs3_writeverf(&caller, verf);
     int err = vfs_get(&caller, call_bytes(args->file.data), &file);
     if (err == 0 && args->count != args->data.size) {
@@ -396,7 +331,7 @@ static void nfs3_create(struct rpc_call *call, const struct CREATE3args *args,
                               : args->how.mode == GUARDED ? VFS_GUARDED
                                                           : VFS_UNCHECKED;
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->where.dir.data), &dir);
     if (err == 0 && !exclusive) {
         err = nfs3_sattr(&args->how.obj_attributes, &sattr);
@@ -427,7 +362,7 @@ static void nfs3_mkdir(struct rpc_call *call, const struct MKDIR3args *args, str
     struct vfs_node object = {0};
     struct vfs_sattr sattr = {0};
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->where.dir.data), &dir);
     if (err == 0) {
         err = nfs3_sattr(&args->attributes, &sattr);
@@ -458,7 +393,7 @@ static void nfs3_symlink(struct rpc_call *call, const struct SYMLINK3args *args,
     struct vfs_node object = {0};
     struct vfs_sattr sattr = {0};
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->where.dir.data), &dir);
     if (err == 0) {
         err = nfs3_sattr(&args->symlink.symlink_attributes, &sattr);
@@ -513,7 +448,7 @@ static void nfs3_mknod(struct rpc_call *call, const struct MKNOD3args *args, str
     struct vfs_sattr sattr = {0};
     struct special special = special_of(&args->what);
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->where.dir.data), &dir);
     if (err == 0 && special.type != VFS_NONE) {
         err = nfs3_sattr(special.attributes, &sattr);
@@ -543,7 +478,7 @@ static void nfs3_remove(struct rpc_call *call, const struct REMOVE3args *args,
     struct vfs_call caller;
     struct vfs_node dir = {0};
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->object.dir.data), &dir);
     if (err == 0) {
         err = vfs_remove(&caller, &dir, call_bytes(args->object.name));
@@ -565,7 +500,7 @@ static void nfs3_rmdir(struct rpc_call *call, const struct RMDIR3args *args, str
     struct vfs_call caller;
     struct vfs_node dir = {0};
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->object.dir.data), &dir);
     if (err == 0) {
         err = vfs_rmdir(&caller, &dir, call_bytes(args->object.name));
@@ -589,7 +524,7 @@ static void nfs3_rename(struct rpc_call *call, const struct RENAME3args *args,
     struct vfs_node from_dir = {0};
     struct vfs_node to_dir = {0};
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->from.dir.data), &from_dir);
     if (err == 0) {
         err = vfs_get(&caller, call_bytes(args->to.dir.data), &to_dir);
@@ -619,7 +554,7 @@ static void nfs3_link(struct rpc_call *call, const struct LINK3args *args, struc
     struct vfs_node file = {0};
     struct vfs_node dir = {0};
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->file.data), &file);
     if (err == 0) {
         err = vfs_get(&caller, call_bytes(args->link.dir.data), &dir);
@@ -739,7 +674,7 @@ static void nfs3_readdir(struct rpc_call *call, const struct READDIR3args *args,
     struct listing listing = {0};
     bool eof = false;
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->dir.data), &dir);
     if (err == 0 && listing_begin(&listing, call, args->count)) {
         err = vfs_readdir(&caller, &dir, args->cookie, false, (uint32_t)xdr_left(&listing.list),
@@ -768,7 +703,7 @@ static void nfs3_readdirplus(struct rpc_call *call, const struct READDIRPLUS3arg
     struct listing listing = {0};
     bool eof = false;
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->dir.data), &dir);
     if (err == 0 && listing_begin(&listing, call, args->maxcount)) {
         listing.dircount_left = args->dircount;
@@ -797,7 +732,7 @@ static void nfs3_fsstat(struct rpc_call *call, const struct FSSTAT3args *args,
     struct vfs_node root = {0};
     struct vfs_fsstat stat = {0};
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->fsroot.data), &root);
     if (err == 0) {
         err = vfs_fsstat(&caller, &root, &stat);
@@ -832,7 +767,7 @@ static void nfs3_fsinfo(struct rpc_call *call, const struct FSINFO3args *args,
     uint32_t transfer_max = is_tcp ? TRANSFER_BYTES_MAX : TRANSFER_UDP_BYTES_MAX;
     uint32_t transfer_pref = is_tcp ? TRANSFER_BYTES_MAX : TRANSFER_UDP_BYTES_PREF;
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->fsroot.data), &root);
     if (err == 0) {
         err = vfs_getattr(&caller, &root);
@@ -868,7 +803,7 @@ static void nfs3_pathconf(struct rpc_call *call, const struct PATHCONF3args *arg
     struct vfs_node object = {0};
     struct vfs_fsstat stat = {0};
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->object.data), &object);
     if (err == 0) {
         err = vfs_fsstat(&caller, &object, &stat);
@@ -899,7 +834,7 @@ static void nfs3_commit(struct rpc_call *call, const struct COMMIT3args *args,
     struct vfs_call caller;
     struct vfs_node file = {0};
 
-    call_begin(call, vfs_of(call), &caller);
+    call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->file.data), &file);
     if (err == 0) {
         err = vfs_commit(&caller, &file, args->offset, args->count);
@@ -962,14 +897,4 @@ static const struct rpc_procedure nfs3_procedures[] = {
     ROW(COMMIT, nfs3_commit, COMMIT3, WCC_DATA_BYTES + NFS3_WRITEVERFSIZE, REPEATABLE),
 };
 
-static const struct rpc_version nfs3_version = {NFS_V3, COUNT_OF(nfs3_procedures),
-                                                nfs3_procedures};
-
-void nfs3_program_init(struct rpc_program *program, struct nfs_service *service)
-{
-    *program = (struct rpc_program){.prog = NFS_PROGRAM,
-                                    .name = "nfs",
-                                    .version_count = 1,
-                                    .versions = &nfs3_version,
-                                    .service = service};
-}
+const struct rpc_version nfs3_version = {NFS_V3, COUNT_OF(nfs3_procedures), nfs3_procedures};

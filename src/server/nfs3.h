@@ -7,13 +7,7 @@
 
 #include "rpc/server.h"
 
-struct vfs;
-
-struct nfs_service {
-    struct vfs *vfs;
-};
-
-/* Fills *program. The service must outlive the server that runs it. */
-void nfs3_program_init(struct rpc_program *program, struct nfs_service *service);
+/* Its calls' service is a struct nfs_service (server/nfs.h). */
+extern const struct rpc_version nfs3_version;
 
 #endif

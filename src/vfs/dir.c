@@ -372,6 +372,11 @@ static int list(struct listing *listing, uint64_t cookie, size_t buffer_bytes, b
     }
 }
 
+bool vfs_cookies_are_hashes(const struct vfs_node *dir)
+{
+    return dir->export->has_hash_cookies;
+}
+
 int vfs_readdir(struct vfs_call *call, struct vfs_node *dir, uint64_t cookie, bool plus,
                 uint32_t bytes_hint, vfs_entry_take *take, void *arg, bool *eof)
 {

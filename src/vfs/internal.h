@@ -44,7 +44,8 @@ struct vfs_export {
     uint64_t id;   /* in every handle */
     uint64_t fsid; /* in every attribute */
     dev_t dev;
-    bool has_true_ctime; /* every change of an inode shows in its ctime */
+    bool has_true_ctime;   /* every change of an inode shows in its ctime */
+    bool has_hash_cookies; /* see vfs_cookies_are_hashes */
     struct vfs_handle root;
 };
 

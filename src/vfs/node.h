@@ -117,7 +117,11 @@ uint64_t vfs_writeverf(const struct vfs *vfs);
 /* ---- references ---- */
 
 /* The object of a handle. -EBADF: not a handle of ours (NFS3ERR_BADHANDLE); -ESTALE; -EACCES: the
- * export is not for this client; -EPERM: `secure`, and a high port. Attributes are not read. */
+ * export is not for this client; -EPERM: `secure`, and a high port. Attributes are not read.
+ *
+ * A handle of 32 bytes may be a shorter one with zeros behind it, which is how NFSv2 and MOUNT v1
+ * have it: a handle's third byte tells its length, the zeros do not count, and anything else behind
+ * it is -EBADF. So a padded handle and the plain one are the same object's, in either version. */
 int vfs_get(struct vfs_call *call, struct vfs_bytes handle, struct vfs_node *node) MUST_USE;
 
 /* The object at a path, for MNT: the export itself or a directory below one (longest match;
@@ -214,6 +218,13 @@ typedef bool vfs_entry_take(void *arg, const struct vfs_entry *entry);
  * can use, so that not much more is read. */
 int vfs_readdir(struct vfs_call *call, struct vfs_node *dir, uint64_t cookie, bool plus,
                 uint32_t bytes_hint, vfs_entry_take *take, void *arg, bool *eof) MUST_USE;
+
+/*
+ * Whether cookies of 2^31 and more are places in an order of hashes (ext4), so that every number of
+ * the kind continues with the first entry at or behind it, also if it was never given out.
+ * Elsewhere only what was given out means anything.
+ */
+bool vfs_cookies_are_hashes(const struct vfs_node *dir);
 
 /* ---- data (file.c) ---- */
 

@@ -116,13 +116,15 @@ static void identify_fs(int fd, uint8_t uuid[UUID_BYTES])
     }
 }
 
-static bool keeps_ctime(int fd)
+/* 0: not known. */
+static uint32_t magic_of(int fd)
 {
     struct statfs fs;
-    if (fstatfs(fd, &fs) != 0) {
-        return false;
-    }
-    uint32_t magic = (uint32_t)fs.f_type;
+    return fstatfs(fd, &fs) == 0 ? (uint32_t)fs.f_type : 0;
+}
+
+static bool keeps_ctime(uint32_t magic)
+{
     return magic == EXT4_MAGIC || magic == XFS_MAGIC || magic == BTRFS_MAGIC ||
            magic == TMPFS_MAGIC || magic == F2FS_MAGIC;
 }
@@ -256,7 +258,9 @@ int volume_open(struct vfs *vfs, const struct export_entry *entry, struct vfs_ex
         volume_close(export);
         return error;
     }
-    export->has_true_ctime = keeps_ctime(export->mount_fd);
+    uint32_t magic = magic_of(export->mount_fd);
+    export->has_true_ctime = keeps_ctime(magic);
+    export->has_hash_cookies = magic == EXT4_MAGIC;
     handle_make(export, &root.head, &export->root);
     return 0;
 }

@@ -32,7 +32,7 @@ def check_registered(port):
     """What port 111 has at the port is NFS, MOUNT and whatever else answers there."""
     seen = registered(port)
     for protocol in ('tcp', 'udp'):
-        for program, version in ((100003, 3), (100005, 1), (100005, 2), (100005, 3)):
+        for program, version in ((100003, 2), (100003, 3), (100005, 1), (100005, 2), (100005, 3)):
             check((program, version, protocol) in seen,
                   f'program {program} version {version} ({protocol}) is not among {seen}')
     for program, version, protocol in seen:

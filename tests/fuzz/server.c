@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The whole server: a stream of bytes, record marks and all, sent to a server that runs NFSv3,
- * MOUNT, NLM, NSM and the portmapper over a scratch export on a tmpfs of its own. Whatever the
- * bytes are, the server lives, the stream comes to its end, and no memory is lost (LeakSanitizer).
+ * The whole server: a stream of bytes, record marks and all, sent to a server that runs NFSv2,
+ * NFSv3, MOUNT, NLM, NSM and the portmapper over a scratch export on a tmpfs of its own. Whatever
+ * the bytes are, the server lives, the stream comes to its end, and no memory is lost
+ * (LeakSanitizer).
  *
  * Real handles cannot be guessed, so an input names them: 00 00 00 20 'F' 'H' k, followed by 29
- * bytes of anything, becomes the handle of the k-th object of the export.
+ * bytes of anything, becomes the handle of the k-th object of the export. Version 2 of NFS has no
+ * length before a handle: 'F' 'H' k '2' and 28 bytes.
  *
  * Needs root: a mount namespace, and handles. Every input finds the same export.
  */
@@ -13,7 +15,7 @@
 #include "fuzz.h"
 #include "server/lockd.h"
 #include "server/mount.h"
-#include "server/nfs3.h"
+#include "server/nfs.h"
 #include "server/pmap.h"
 #include "server/spray.h"
 #include "vfs/node.h"
@@ -192,7 +194,7 @@ static void start(void)
     }
     fuzz.nfs.vfs = fuzz.mount.vfs = fuzz.vfs;
     pmap_registry_init(&fuzz.registry);
-    nfs3_program_init(&fuzz.programs[0], &fuzz.nfs);
+    nfs_program_init(&fuzz.programs[0], &fuzz.nfs);
     mount_program_init(&fuzz.programs[1], &fuzz.mount);
     pmap_program_init(&fuzz.programs[2], &fuzz.registry);
     fuzz.spray.table = fuzz.table;
@@ -214,10 +216,12 @@ static void start(void)
 static void name_handles(uint8_t *bytes, size_t size_bytes)
 {
     static const uint8_t mark[] = {0, 0, 0, HANDLE_BYTES, 'F', 'H'};
-    for (size_t i = 0; i + 4 + HANDLE_BYTES <= size_bytes; i += 4) {
-        if (memcmp(bytes + i, mark, sizeof mark) == 0) {
-            memcpy(bytes + i + 4, fuzz.handles[bytes[i + 6] % OBJECT_COUNT], HANDLE_BYTES);
-            i += HANDLE_BYTES;
+    for (size_t i = 0; i + HANDLE_BYTES <= size_bytes; i += 4) {
+        size_t at = i + (memcmp(bytes + i, mark, sizeof mark) == 0 ? 4 : 0);
+        bool named = at > i || (memcmp(bytes + i, "FH", 2) == 0 && bytes[i + 3] == '2');
+        if (named && at + HANDLE_BYTES <= size_bytes) {
+            memcpy(bytes + at, fuzz.handles[bytes[at + 2] % OBJECT_COUNT], HANDLE_BYTES);
+            i = at + HANDLE_BYTES - 4;
         }
     }
 }

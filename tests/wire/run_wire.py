@@ -11,6 +11,7 @@ comment. Steps:
     portmap              the server also runs its portmapper; all in a network namespace of its own
     setup COMMAND        a shell command in the exported directory
     handle NAME PATH     $NAME is the handle of PATH, found by LOOKUPs; $root is always there
+    handle2 NAME PATH    the same as NFSv2 has it: 32 bytes, no length; and $root2
     tcp [PORT], udp [PORT], local    a new connection for the next steps (starts with tcp)
     call                 a message to send (over TCP the runner adds the record mark)
     send                 bytes for the stream as they are, marks and all
@@ -179,7 +180,7 @@ class Player:
         else:
             self.transport = (nfs.Udp if kind == 'udp' else nfs.Tcp)(int(port or self.server.port))
 
-    def find(self, name, path):
+    def find(self, path):
         with nfs.Tcp(self.server.port) as connection:
             client = nfs.Nfs(connection)
             fh = client.mount(self.server.export).fh
@@ -187,15 +188,17 @@ class Player:
                 found = client.lookup(fh, part)
                 nfs.equal(found.status, 0, f'LOOKUP {part} of {path}')
                 fh = found.fh
-        self.names[name] = nfs.opaque(fh)
+        return fh
 
     def play(self, step):
         word, rest = step.words
         self.line = step.number
         if word == 'setup':
             subprocess.run(['sh', '-ec', rest], cwd=self.server.export, check=True)
-        elif word == 'handle':
-            self.find(*rest.split())
+        elif word in ('handle', 'handle2'):
+            name, path = rest.split()
+            fh = self.find(path)
+            self.names[name] = nfs.opaque(fh) if word == 'handle' else fh.ljust(32, b'\0')
         elif word in ('tcp', 'udp', 'local'):
             self.connect(word, rest)
         elif word == 'call':
@@ -233,7 +236,9 @@ class Player:
         self.server = nfs.Server(self.options, portmap='on' if self.portmap else 'off')
         with self.server:
             try:
-                self.names['root'] = nfs.opaque(self.server.root())
+                root = self.server.root()
+                self.names['root'] = nfs.opaque(root)
+                self.names['root2'] = root.ljust(32, b'\0')
                 self.names['export'] = nfs.opaque(self.server.export)
                 self.connect('tcp', None)
                 for step in self.steps:

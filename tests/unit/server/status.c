@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* errno against the words of RFC 1813 §2.6 and §5.1.5. */
+/* errno against the words of RFC 1094 §2.3.1, RFC 1813 §2.6 and §5.1.5. */
 #include "lib/unit.h"
 
 #include "server/status.h"
@@ -69,6 +69,38 @@ static void unknown_errors_are_server_faults(void **state)
     }
 }
 
+/* RFC 1094 §2.3.1 has these and no others. */
+static bool is_of_version_2(uint32_t status)
+{
+    static const uint32_t known[] = {0,  1,  2,  5,  6,  13, 17, 19, 20,
+                                     21, 27, 28, 30, 63, 66, 69, 70, 99};
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
+        if (known[i] == status) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void version_2_has_fewer_words(void **state)
+{
+    (void)state;
+    for (int error = 0; error <= 200; error++) {
+        uint32_t status = nfs2_status(-error);
+        enum nfsstat3 status3 = nfs3_status(-error);
+        assert_true(is_of_version_2(status));
+        assert_int_equal(status == 0, error == 0);
+        assert_int_equal(status_passes(-error), status3 == NFS3ERR_JUKEBOX);
+        if (is_of_version_2((uint32_t)status3)) {
+            assert_int_equal(status, status3); /* where both have the word */
+        }
+    }
+    assert_int_equal(nfs2_status(-EBADF), NFSERR_STALE);
+    assert_int_equal(nfs2_status(-EINVAL), NFSERR_IO);
+    assert_int_equal(nfs2_status(-EXDEV), NFSERR_IO);
+    assert_int_equal(nfs2_status(INT32_MIN), NFSERR_IO);
+}
+
 /* NFSv2's errors end at 99 (RFC 1094 §2.3.1): none of version 3 alone may get through. */
 static void version_1_of_mount_has_small_numbers(void **state)
 {
@@ -90,6 +122,7 @@ int main(void)
         cmocka_unit_test(words_of_the_same_name),
         cmocka_unit_test(damage_is_an_io_error),
         cmocka_unit_test(unknown_errors_are_server_faults),
+        cmocka_unit_test(version_2_has_fewer_words),
         cmocka_unit_test(version_1_of_mount_has_small_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
