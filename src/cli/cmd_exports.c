@@ -5,6 +5,8 @@
  */
 #include "cli/command.h"
 
+#include "daemon/config.h"
+#include "daemon/control.h"
 #include "report/tree.h"
 #include "vfs/export.h"
 
@@ -20,14 +22,18 @@ static const char help[] =
     "usage: holdfast exports check [--json] [FILE]\n"
     "       holdfast exports list [--json] [FILE]\n"
     "       holdfast exports explain [--json] HOST PATH [FILE]\n"
+    "       holdfast exports reload [--state DIR]\n"
     "\n"
     "  check    what is wrong with an exports(5) file, or may not mean what it says;\n"
     "           exit status 1 if there is anything\n"
     "  list     every export, its clients, and the options each gets\n"
     "  explain  what a host (address or name) gets at a path, and by which line;\n"
     "           exit status 1 if that is nothing\n"
+    "  reload   has the running server read its exports anew, all or nothing;\n"
+    "           exit status 1 if they are as before, with the reason\n"
     "\n"
-    "FILE is " FILE_DEFAULT " if it is not given.\n"
+    "FILE is " FILE_DEFAULT " if it is not given. The server is the one that uses the\n"
+    "state directory DIR, which is that of `holdfast serve` if it is not given.\n"
     "more: man 5 holdfast-exports\n";
 
 /* A file as it was read, and where the answer goes. */
@@ -37,6 +43,7 @@ struct exports {
     struct export_problems problems;
     uint32_t error_count;
     uint32_t warning_count;
+    const char *state;   /* --state; NULL: not given */
     struct report *json; /* NULL: text */
 };
 
@@ -310,9 +317,32 @@ static int explain(struct exports *exports, const char *host, const char *path)
     return explain_host(exports, host, tidy);
 }
 
+static int reload(const struct exports *exports)
+{
+    char state_dir[PATH_MAX];
+    const char *state = exports->state;
+    struct err err = {0};
+
+    if (state == NULL && config_default_state_dir(state_dir, &err) != 0) {
+        fprintf(stderr, "holdfast exports: %s\n", err.text);
+        return COMMAND_CANNOT;
+    }
+    state = state == NULL ? state_dir : state;
+    int status = control_call(state, "reload", "holdfast exports");
+    if (status < 0) {
+        fprintf(stderr, "holdfast exports: no server answers at %s/" CONTROL_SOCKET ": %s\n", state,
+                strerror(-status));
+        return COMMAND_CANNOT;
+    }
+    return status;
+}
+
 /* argv[0] is the subcommand. */
 static int run(struct exports *exports, int argc, char **argv)
 {
+    if (strcmp(argv[0], "reload") == 0 && argc == 1 && exports->json == NULL) {
+        return reload(exports);
+    }
     bool explains = strcmp(argv[0], "explain") == 0;
     int wanted = explains ? 3 : 1;
 
@@ -359,6 +389,8 @@ int cmd_exports(int argc, char **argv)
         }
         if (strcmp(argv[i], "--json") == 0) {
             json = true;
+        } else if (strcmp(argv[i], "--state") == 0 && i + 1 < argc) {
+            exports.state = argv[++i];
         } else if (argv[i][0] == '-') {
             fprintf(stderr, "holdfast exports: no option %s; see `holdfast exports --help`\n",
                     argv[i]);

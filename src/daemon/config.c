@@ -111,31 +111,31 @@ static int set_log_level(struct config *config, const char *text, struct err *er
     return 0;
 }
 
-static int set_state_dir(struct config *config, const char *first, const char *second,
+static int set_state_dir(char state_dir[PATH_MAX], const char *first, const char *second,
                          struct err *err)
 {
-    int bytes = snprintf(config->state_dir, sizeof config->state_dir, "%s%s", first, second);
+    int bytes = snprintf(state_dir, PATH_MAX, "%s%s", first, second);
 
-    if (bytes <= 0 || (size_t)bytes >= sizeof config->state_dir) {
+    if (bytes <= 0 || bytes >= PATH_MAX) {
         return err_set(err, -EINVAL, "--state: the name of the directory is %s",
                        bytes <= 0 ? "empty" : "too long");
     }
     return 0;
 }
 
-static int default_state_dir(struct config *config, struct err *err)
+int config_default_state_dir(char state_dir[PATH_MAX], struct err *err)
 {
     const char *xdg = getenv("XDG_STATE_HOME");
     const char *home = getenv("HOME");
 
     if (geteuid() == 0) {
-        return set_state_dir(config, STATE_DIR_ROOT, "", err);
+        return set_state_dir(state_dir, STATE_DIR_ROOT, "", err);
     }
     if (xdg != NULL && xdg[0] == '/') {
-        return set_state_dir(config, xdg, "/holdfast", err);
+        return set_state_dir(state_dir, xdg, "/holdfast", err);
     }
     if (home != NULL && home[0] == '/') {
-        return set_state_dir(config, home, "/.local/state/holdfast", err);
+        return set_state_dir(state_dir, home, "/.local/state/holdfast", err);
     }
     return err_set(
         err, -EINVAL,
@@ -161,7 +161,7 @@ static int apply(struct config *config, int code, char **argv, struct err *err)
     case OPTION_PORTMAP:
         return set_portmap(config, optarg, err);
     case OPTION_STATE:
-        return set_state_dir(config, optarg, "", err);
+        return set_state_dir(config->state_dir, optarg, "", err);
     case OPTION_GRACE:
         return set_grace(config, optarg, err);
     case OPTION_LOG_LEVEL:
@@ -201,5 +201,5 @@ int config_parse(int argc, char **argv, struct config *config, struct err *err)
     if (config->directory_count == 0 && config->exports_file == NULL) {
         return err_set(err, -EINVAL, "nothing to serve: name a directory, or --exports FILE");
     }
-    return config->state_dir[0] == '\0' ? default_state_dir(config, err) : 0;
+    return config->state_dir[0] == '\0' ? config_default_state_dir(config->state_dir, err) : 0;
 }

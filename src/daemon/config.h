@@ -37,4 +37,8 @@ struct config {
  * those of argv. Returns 0, or -EINVAL with what is wrong. */
 int config_parse(int argc, char **argv, struct config *config, struct err *err) MUST_USE;
 
+
+/* Where --state is if it is not given: /var/lib/holdfast for root, else below the user's home. */
+int config_default_state_dir(char state_dir[PATH_MAX], struct err *err) MUST_USE;
+
 #endif

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/notify.h"
 
+#include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 void notify_send(const char *lines)
@@ -30,4 +33,15 @@ void notify_send(const char *lines)
     (void)sendto(fd, lines, strlen(lines), MSG_NOSIGNAL, (struct sockaddr *)(void *)&address,
                  bytes);
     close(fd);
+}
+
+void notify_reloading(void)
+{
+    struct timespec now;
+    char lines[64];
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    (void)snprintf(lines, sizeof lines, "RELOADING=1\nMONOTONIC_USEC=%" PRId64 "\n",
+                   (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+    notify_send(lines);
 }

@@ -8,5 +8,7 @@
 /* Sends lines like "READY=1\nSTATUS=..." to $NOTIFY_SOCKET. Does nothing where there is none, and
  * never fails: nobody would be there to be told. */
 void notify_send(const char *lines);
+/* RELOADING=1, to be followed by READY=1. */
+void notify_reloading(void);
 
 #endif

@@ -40,6 +40,16 @@ static int keep_only(uint64_t kept, struct err *err)
     return 0;
 }
 
+int privs_opener(void)
+{
+    struct err err = {0};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) {
+        return -errno;
+    }
+    return keep_only(CAPS_OPEN | BIT(CAP_DAC_READ_SEARCH), &err);
+}
+
 /*
  * A client on this machine (a loopback mount) has dirty pages of its own, which only our writes can
  * clean. Were these held back while the machine has many dirty pages, both would wait for ever. An

@@ -13,6 +13,8 @@
 
 #include "base/err.h"
 
+/* The opener's process (daemon/opener.h): what cloning mounts needs. 0 or -errno. */
+int privs_opener(void) MUST_USE;
 int privs_begin(struct err *err) MUST_USE;
 int privs_bound(struct err *err) MUST_USE;
 int privs_opened(struct err *err) MUST_USE;

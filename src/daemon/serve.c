@@ -10,8 +10,11 @@
 #include "daemon/serve.h"
 
 #include "callback/sender.h"
+#include "daemon/control.h"
+#include "daemon/exports.h"
 #include "daemon/listen.h"
 #include "daemon/notify.h"
+#include "daemon/opener.h"
 #include "daemon/portmap.h"
 #include "daemon/privs.h"
 #include "daemon/state.h"
@@ -37,6 +40,8 @@ struct serve {
     int state_lock_fd;
     struct listen_addresses addresses;
     uint16_t port;
+    struct opener opener;
+    struct control control;
     struct portmap portmap;
     struct nfs_service nfs;
     struct mount_service mount;
@@ -82,62 +87,14 @@ static void raise_limits(void)
     }
 }
 
-static void log_problems(const struct export_problems *problems)
-{
-    for (uint32_t i = 0; i < problems->count; i++) {
-        if (problems->items[i].fatal) {
-            log_error("%s", problems->items[i].text);
-        } else {
-            log_warning("%s", problems->items[i].text);
-        }
-    }
-}
-
-/* *lines_are_bad: the exports file could be read, and has lines with errors. */
-static int add_exports(struct serve *serve, struct export_problems *problems, bool *lines_are_bad)
-{
-    const struct config *config = serve->config;
-    int error = 0;
-
-    for (uint32_t i = 0; i < config->directory_count && error != -ENOMEM; i++) {
-        int one = export_table_add_argument(serve->table, config->directories[i], problems);
-        error = one != 0 ? one : error;
-    }
-    if (error == 0 && config->exports_file != NULL) {
-        error = export_table_add_file(serve->table, config->exports_file, problems);
-        *lines_are_bad = error == -EINVAL;
-        error = *lines_are_bad && config->skip_bad_lines ? 0 : error;
-    }
-    return error != 0 ? error : export_table_resolve(serve->table, problems);
-}
-
 static int make_table(struct serve *serve, struct err *err)
 {
     struct export_problems problems = {0};
-    bool lines_are_bad = false;
-    int error = -ENOMEM;
 
-    serve->table = export_table_new();
-    if (serve->table != NULL) {
-        error = add_exports(serve, &problems, &lines_are_bad);
-    }
-    log_problems(&problems);
+    int error = exports_read(serve->config, &serve->table, &problems, err);
+    exports_log(&problems);
     export_problems_free(&problems);
-    if (error == -ENOMEM) {
-        return err_set(err, error, "no memory for the exports");
-    }
-    if (error != 0 && lines_are_bad) {
-        return err_set(err, error, "%s has errors, see above; --skip-bad-lines serves the others",
-                       serve->config->exports_file);
-    }
-    if (error != 0) {
-        return err_set(err, error, "what to serve is not clear, see above");
-    }
-    if (serve->table->entry_count == 0) {
-        return err_set(err, -EINVAL, "nothing to serve: no export in %s",
-                       serve->config->exports_file);
-    }
-    return 0;
+    return error;
 }
 
 /* On the journal's thread. */
@@ -168,7 +125,7 @@ static void thread_begin(void *arg)
 static bool is_known(void *arg, const struct sockaddr *peer)
 {
     const struct serve *serve = arg;
-    return export_table_names(serve->table, peer);
+    return vfs_names_host(serve->vfs, peer);
 }
 
 static int open_server(struct serve *serve, struct err *err)
@@ -184,7 +141,6 @@ static int open_server(struct serve *serve, struct err *err)
     nfs_program_init(&serve->programs[NFS_PROGRAMS], &serve->nfs);
     mount_program_init(&serve->programs[MOUNT_PROGRAMS], &serve->mount);
     lockd_init(&serve->lockd, &serve->programs[NLM_PROGRAMS], &serve->programs[NSM_PROGRAMS]);
-    serve->spray.table = serve->table;
     if (spray_program_init(&serve->programs[SPRAY_PROGRAMS], &serve->spray) != 0) {
         return err_set(err, -ENOMEM, "no memory for the senders of SPRAY");
     }
@@ -195,6 +151,12 @@ static int open_server(struct serve *serve, struct err *err)
     }
     return portmap_listen(&serve->portmap, serve->config->portmap, serve->server, &serve->addresses,
                           err);
+}
+
+static int open_tree_for(void *arg, const char *path)
+{
+    struct serve *serve = arg;
+    return opener_open_tree(&serve->opener, path);
 }
 
 /* vfs starts its threads after this. */
@@ -210,12 +172,14 @@ static int open_exports(struct serve *serve, struct err *err)
                                         .table = serve->table,
                                         .opened = opened,
                                         .durable = durable,
+                                        .open_tree = open_tree_for,
                                         .arg = serve};
 
     int error = vfs_open(&options, &serve->vfs, err);
     if (error == 0) {
         serve->nfs.vfs = serve->vfs;
         serve->mount.vfs = serve->vfs;
+        serve->spray.vfs = serve->vfs;
         release_to(serve, serve->server);
     }
     return error;
@@ -233,6 +197,52 @@ static int open_locks(struct serve *serve, struct err *err)
     return error;
 }
 
+/* ---- reading the exports anew ---- */
+
+static void tell(struct control_reply *reply, const struct export_problems *problems)
+{
+    exports_log(problems);
+    for (uint32_t i = 0; i < problems->count; i++) {
+        control_complain(reply, "%s", problems->items[i].text);
+    }
+}
+
+/* All or nothing. The log has it too: whoever sent SIGHUP looks there. */
+static int reload(void *arg, struct control_reply *reply)
+{
+    struct serve *serve = arg;
+    struct export_problems problems = {0};
+    struct export_table *table = NULL;
+    struct err err = {0};
+    uint32_t in_use = 0;
+
+    notify_reloading();
+    int error = exports_read(serve->config, &table, &problems, &err);
+    tell(reply, &problems);
+    if (error == 0) {
+        error = vfs_reload(serve->vfs, table, &in_use, &err);
+    }
+    if (error != 0) {
+        log_error("exports are as before: %s", err.text);
+        control_complain(reply, "exports are as before: %s", err.text);
+    } else {
+        log_notice("exports were read anew: %u", table->entry_count);
+        control_say(reply, "exports: %u", table->entry_count);
+    }
+    if (in_use > 0) {
+        log_warning("%u exports that are gone are still in use by calls that run", in_use);
+        control_complain(reply, "%u exports that are gone are still in use by calls that run",
+                         in_use);
+    }
+    export_table_free(table);
+    export_problems_free(&problems);
+    notify_send("READY=1\n");
+    return error != 0 ? 1 : 0;
+}
+
+/* SIGHUP runs the first. */
+static const struct control_command commands[] = {{"reload", reload}, {NULL, NULL}};
+
 static int start(struct serve *serve, struct err *err)
 {
     const struct config *config = serve->config;
@@ -245,6 +255,9 @@ static int start(struct serve *serve, struct err *err)
     hold_signals(&serve->stops);
     if (error == 0) {
         error = state_take(config->state_dir, &serve->state_lock_fd, err);
+    }
+    if (error == 0) {
+        error = opener_start(&serve->opener, err);
     }
     if (error == 0) {
         error = privs_begin(err);
@@ -263,6 +276,9 @@ static int start(struct serve *serve, struct err *err)
     }
     if (error == 0) {
         error = rpc_server_run(serve->server, err);
+    }
+    if (error == 0) {
+        error = control_start(&serve->control, config->state_dir, commands, serve, err);
     }
     if (error == 0) {
         error =
@@ -341,12 +357,12 @@ static void say_ready(const struct serve *serve)
     notify_send(notice);
 }
 
-static void wait_for_stop(const sigset_t *stops)
+static void wait_for_stop(struct serve *serve)
 {
     for (;;) {
-        int number = sigwaitinfo(stops, NULL);
+        int number = sigwaitinfo(&serve->stops, NULL);
         if (number == SIGHUP) {
-            log_notice("SIGHUP: exports are read at start only; restart to have them read again");
+            control_ask_first(&serve->control);
         } else if (number > 0) {
             log_info("stopping: %s", strsignal(number));
             return;
@@ -359,6 +375,7 @@ static void stop(struct serve *serve)
     notify_send("STOPPING=1\n");
     /* Whoever is in a hurry sends the signal again. */
     pthread_sigmask(SIG_UNBLOCK, &serve->stops, NULL);
+    control_stop(&serve->control);
     portmap_withdraw(&serve->portmap);
     if (serve->server != NULL) {
         rpc_server_stop(serve->server);
@@ -370,6 +387,7 @@ static void stop(struct serve *serve)
         lockd_close(&serve->lockd);
         vfs_close(serve->vfs);
     }
+    opener_stop(&serve->opener);
     mount_service_fini(&serve->mount);
     spray_service_fini(&serve->spray);
     if (serve->state_lock_fd >= 0) {
@@ -387,6 +405,7 @@ int serve_run(const struct config *config, struct err *err)
                            .port = config->port,
                            .state_lock_fd = -1,
                            .portmap.rpcbind.fd = -1,
+                           .opener.fd = -1,
                            .release_lock = PTHREAD_MUTEX_INITIALIZER};
     log_set_level(config->log_level);
     /* A peer that went away, and a file over RLIMIT_FSIZE, are errors of a call and no more. */
@@ -396,7 +415,7 @@ int serve_run(const struct config *config, struct err *err)
     int error = start(&serve, err);
     if (error == 0) {
         say_ready(&serve);
-        wait_for_stop(&serve.stops);
+        wait_for_stop(&serve);
     }
     stop(&serve);
     return error;

@@ -273,7 +273,7 @@ static struct xdr_bytes export_groups(const struct export_entry *export, struct 
 static void mount_export(struct rpc_call *call, const struct rpc_void *args, struct exports *res)
 {
     const struct mount_service *service = call->service;
-    const struct export_table *table = vfs_export_table(service->vfs);
+    struct export_table *table = vfs_table_get(service->vfs);
     struct xdr list = xdr_writer(rpc_call_memory(call, LIST_BYTES_MAX), LIST_BYTES_MAX - 4);
     struct xdr groups = xdr_writer(rpc_call_memory(call, GROUPS_BYTES_MAX), GROUPS_BYTES_MAX);
 
@@ -287,6 +287,7 @@ static void mount_export(struct rpc_call *call, const struct rpc_void *args, str
             list = before; /* too long for the protocol, or for this list */
         }
     }
+    export_table_free(table);
     list.end += 4;
     CHECK(xdr_list_end(&list));
     res->list = (struct xdr_bytes){list.start, (uint32_t)xdr_offset(&list)};

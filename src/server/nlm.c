@@ -218,7 +218,7 @@ static void sent(void *owner, const struct rpc_outcall_end *end)
 /* Any address can be written on a datagram; only those who may use an export are called. */
 static bool is_client(const struct rpc_call *call)
 {
-    return export_table_names(vfs_export_table(service_of(call)->vfs), &call->peer->address.sa);
+    return vfs_names_host(service_of(call)->vfs, &call->peer->address.sa);
 }
 
 static struct xdr_bytes keep(uint8_t **memory, struct xdr_bytes bytes)

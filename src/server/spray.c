@@ -73,7 +73,7 @@ static bool is_allowed(const struct spray_service *service, const struct rpc_pee
     if (peer->is_local || is_loopback(peer)) {
         return true;
     }
-    return export_table_names(service->table, &peer->address.sa);
+    return vfs_names_host(service->vfs, &peer->address.sa);
 }
 
 static bool allowance_take(struct allowance *allowance, uint32_t per_second, int64_t now)

@@ -14,7 +14,7 @@
 #define SERVER_SPRAY_H
 
 #include "rpc/server.h"
-#include "vfs/export.h"
+#include "vfs/node.h"
 
 #include <pthread.h>
 
@@ -27,7 +27,7 @@
 struct spray_sender;
 
 struct spray_service {
-    const struct export_table *table; /* set by the owner; the rest by spray_program_init */
+    struct vfs *vfs; /* set by the owner; the rest by spray_program_init */
     pthread_mutex_t lock;
     struct spray_sender *senders;
 };

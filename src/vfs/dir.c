@@ -6,6 +6,7 @@
  * keep valid while other entries come and go, and over restarts. So a page costs the same wherever
  * it starts, nothing is remembered per client, and READDIR and READDIRPLUS may be mixed.
  */
+#include "vfs/export_set.h"
 #include "vfs/internal.h"
 
 #include <dirent.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #define LOOKUP_TRIES_MAX 4
+#define PARENTS_MAX 4096
 
 #define DIRENTS_BYTES_MAX (64U * 1024)
 #define DIRENTS_BYTES_MIN 1024U
@@ -61,6 +63,32 @@ bool node_is_root(const struct vfs_node *node)
     const struct vfs_handle *root = &node->export->root;
     return node->object->handle_size == root->size &&
            memcmp(node->object->handle, root->bytes, root->size) == 0;
+}
+
+/* Whether what is above a directory is in the export as well: not so when it was moved out. In a
+ * clone of the mount the kernel knows (path_connected()); else the way up must meet the root. */
+static bool parent_is_inside(const struct vfs_export *export, int dir_fd)
+{
+    struct stat st, before = {0};
+    bool inside = export->is_clone;
+    if (export->is_clone) {
+        return fstatat(dir_fd, "..", &st, AT_SYMLINK_NOFOLLOW) == 0;
+    }
+    int fd = openat(dir_fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (unsigned depth = 0; fd >= 0 && !inside && depth < PARENTS_MAX; depth++) {
+        if (fstat(fd, &st) != 0 || (st.st_ino == before.st_ino && st.st_dev == before.st_dev)) {
+            break; /* the top */
+        }
+        inside = st.st_dev == export->dev && st.st_ino == export->ino;
+        before = st;
+        int up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        close(fd);
+        fd = up;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return inside;
 }
 
 /* Whether st is of the inode that the handle names, as far as can be told. */
@@ -179,6 +207,9 @@ static int find_name(struct vfs_call *call, const struct vfs_node *dir, const ch
     if (answer == NAME_KNOWN) {
         return object_of_name(call, dir->export, fd, name, &handle, object);
     }
+    if (name_is_dot_dot(name) && !dir->export->is_clone && !parent_is_inside(dir->export, fd)) {
+        return -ENOENT; /* as the kernel has it in a clone */
+    }
     return ask_name(call, dir, fd, name, object);
 }
 
@@ -195,6 +226,20 @@ static int look_again(struct vfs_call *call, struct vfs_node *dir, const char *n
     return name_object(call, dir->export, fd, name, object);
 }
 
+/* On from a directory on which something is mounted, if that is for this client. */
+static int cross(struct vfs_call *call, struct vfs_node *node)
+{
+    const struct vfs_export *upper = node->export;
+    if (node->attr.type != VFS_DIR) {
+        return 0;
+    }
+    int err = admit_cross(call, node);
+    if (err == 0 && node->export != upper) {
+        err = attr_of_node(call, node);
+    }
+    return err;
+}
+
 static int lookup(struct vfs_call *call, struct vfs_node *dir, const char *name,
                   struct vfs_node *node)
 {
@@ -206,6 +251,10 @@ static int lookup(struct vfs_call *call, struct vfs_node *dir, const char *name,
     for (int tries = 1; err == 0; tries++) {
         node->export = dir->export;
         err = attr_of_node(call, node);
+        if (err == 0 && UNLIKELY(atomic_load_explicit(&dir->export->has_crossings,
+                                                      memory_order_relaxed))) {
+            return cross(call, node);
+        }
         if (err != -ESTALE) {
             return err;
         }
@@ -268,6 +317,7 @@ struct listing {
     int fd;
     bool plus;
     bool is_root;
+    bool has_crossings;
     bool unsettled; /* entries may be of changes that are not yet durable */
     vfs_entry_take *take;
     void *arg;
@@ -309,6 +359,9 @@ static void look_at(struct listing *listing, const char *name, struct vfs_entry 
     if (handle_of(export, listing->fd, name, 0, &entry->handle) != 0) {
         return;
     }
+    if (listing->has_crossings && admit_crosses(listing->call, export, &entry->handle)) {
+        return; /* LOOKUP leads on from here */
+    }
     entry->has_handle = true;
     if (fstatat(listing->fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0 &&
         is_same(&st, &entry->handle)) {
@@ -335,8 +388,10 @@ static bool give(struct listing *listing, const struct dirent_head *dirent)
     entry.cookie = (uint64_t)dirent->next;
     entry.has_attr = false;
     entry.has_handle = false;
-    if (name[0] == '.' && name_is_dot_dot(name) && listing->is_root) {
-        /* What lies above the export is nobody's business. */
+    if (name[0] == '.' && name_is_dot_dot(name) &&
+        (listing->is_root || !parent_is_inside(listing->dir->export, listing->fd))) {
+        /* What lies above the export is nobody's business, also when the directory was moved there.
+         */
         name = ".";
         entry.fileid = listing->dir->attr.fileid;
     }
@@ -381,7 +436,7 @@ int vfs_readdir(struct vfs_call *call, struct vfs_node *dir, uint64_t cookie, bo
                 uint32_t bytes_hint, vfs_entry_take *take, void *arg, bool *eof)
 {
     struct listing listing = {.call = call, .dir = dir, .plus = plus, .take = take, .arg = arg};
-    int err = attr_of_node(call, dir);
+    int err = plus && !call->options->readdirplus ? -EOPNOTSUPP : attr_of_node(call, dir);
     if (err == 0 && dir->attr.type != VFS_DIR) {
         err = -ENOTDIR;
     }
@@ -399,6 +454,7 @@ int vfs_readdir(struct vfs_call *call, struct vfs_node *dir, uint64_t cookie, bo
     }
     cred_take(call);
     listing.is_root = node_is_root(dir);
+    listing.has_crossings = atomic_load(&dir->export->has_crossings);
     listing.unsettled = plus && call->options->sync;
     uint32_t bytes = bytes_hint < DIRENTS_BYTES_MIN ? DIRENTS_BYTES_MIN : bytes_hint;
     bytes = bytes > DIRENTS_BYTES_MAX ? DIRENTS_BYTES_MAX : bytes;

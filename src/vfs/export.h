@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/socket.h>
 
@@ -35,6 +36,13 @@ struct export_options {
     bool all_squash;
     uint32_t anonuid; /* default 65534 */
     uint32_t anongid;
+    bool crossmnt;     /* clients go on into what is mounted below */
+    bool nohide;       /* and into this one from the export above */
+    bool readdirplus;  /* default true */
+    bool secure_locks; /* a lock wants the right to read; default true */
+    bool manage_gids;  /* groups are those of the server's user database */
+    const char *mountpoint; /* only while something is mounted there; "": on the directory itself;
+                             * NULL: always. The table's memory */
     bool has_fsid;     /* the same for all clients of an entry, and no two entries have the same */
     bool fsid_is_root; /* fsid=0 or fsid=root */
     uint8_t fsid[16];  /* fsid=number: in the last four bytes, big-endian; fsid=UUID: as it is */
@@ -61,6 +69,7 @@ struct export_client {
     struct export_options options;
     char *file; /* where it was written; NULL: the command line */
     unsigned line;
+    uint32_t number; /* counted over the table, by export_table_resolve */
 };
 
 struct export_entry {
@@ -69,9 +78,14 @@ struct export_entry {
     struct export_client *clients;
 };
 
+/* Counted. */
 struct export_table {
+    atomic_uint ref_count;
     uint32_t entry_count;
     struct export_entry *entries; /* each path once; clients of several lines joined in order */
+    uint32_t client_count;        /* of all entries, after export_table_resolve */
+    uint32_t string_count;
+    char **strings; /* what options point to */
 };
 
 /* Something the admin should know. */
@@ -87,6 +101,8 @@ struct export_problems {
 };
 
 struct export_table *export_table_new(void);
+struct export_table *export_table_get(struct export_table *table);
+/* Gives a reference up. NULL is fine. */
 void export_table_free(struct export_table *table);
 void export_problems_free(struct export_problems *problems);
 
@@ -146,7 +162,7 @@ bool export_table_names(const struct export_table *table, const struct sockaddr 
 bool export_client_matches(const struct export_client *client, const struct sockaddr *peer);
 
 /* The options as exports(5) words, "rw,sync,...", always NUL-terminated. */
-#define EXPORT_OPTIONS_TEXT_BYTES_MAX 192U
+#define EXPORT_OPTIONS_TEXT_BYTES_MAX 1536U
 void export_options_text(const struct export_options *options,
                          char text[EXPORT_OPTIONS_TEXT_BYTES_MAX]);
 

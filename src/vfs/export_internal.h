@@ -32,6 +32,9 @@ bool export_grow(struct export_context *context, void **items, uint32_t count, s
 /* strdup that notes no_memory. */
 char *export_copy(struct export_context *context, const char *text);
 
+/* A string that lives as long as the table. */
+const char *export_keep(struct export_context *context, const char *text);
+
 /* A decimal number without sign, at most max. */
 bool export_number(const char *text, uint64_t max, uint64_t *value);
 

@@ -51,20 +51,30 @@ static const struct word_row words[] = {
     FLAG("async", sync, false),
     FLAG("secure", secure, true),
     FLAG("insecure", secure, false),
+    FLAG("crossmnt", crossmnt, true),
+    FLAG("nocrossmnt", crossmnt, false),
+    FLAG("nohide", nohide, true),
+    FLAG("hide", nohide, false),
+    FLAG("rdirplus", readdirplus, true),
+    FLAG("nordirplus", readdirplus, false),
+    FLAG("secure_locks", secure_locks, true),
+    FLAG("insecure_locks", secure_locks, false),
+    FLAG("auth_nlm", secure_locks, true),
+    FLAG("no_auth_nlm", secure_locks, false),
 
     {.word = "anonuid=", .kind = WORD_VALUE},
     {.word = "anongid=", .kind = WORD_VALUE},
     {.word = "fsid=", .kind = WORD_VALUE},
+    {.word = "mountpoint", .kind = WORD_VALUE},
+    {.word = "mountpoint=", .kind = WORD_VALUE},
+    {.word = "mp", .kind = WORD_VALUE},
+    {.word = "mp=", .kind = WORD_VALUE},
     {.word = "sec=", .kind = WORD_VALUE},
     {.word = "xprtsec=", .kind = WORD_VALUE},
 
     {.word = "wdelay", .kind = WORD_NO_EFFECT, .why = "writes that wait share a flush anyway"},
     {.word = "no_wdelay", .kind = WORD_NO_EFFECT, .why = "there is no delay to avoid"},
     {.word = "no_subtree_check", .kind = WORD_NO_EFFECT, .why = "what we do"},
-    {.word = "hide", .kind = WORD_NO_EFFECT, .why = "what we do"},
-    {.word = "nocrossmnt", .kind = WORD_NO_EFFECT, .why = "what we do"},
-    {.word = "secure_locks", .kind = WORD_NO_EFFECT, .why = "no lock is granted without a check"},
-    {.word = "auth_nlm", .kind = WORD_NO_EFFECT, .why = "the same"},
     {.word = "no_acl", .kind = WORD_NO_EFFECT, .why = "access is decided here, not by the client"},
     {.word = "acl", .kind = WORD_NO_EFFECT, .why = "the same"},
     {.word = "no_pnfs", .kind = WORD_NO_EFFECT, .why = "what we do"},
@@ -74,27 +84,10 @@ static const struct word_row words[] = {
      .why =
          "handles are sealed, so a client cannot make one up; but a file that is moved out of the "
          "directory keeps its handle"},
-    {.word = "nohide", .kind = WORD_WARN, .why = "file systems mounted below stay hidden"},
-    {.word = "crossmnt", .kind = WORD_WARN, .why = "file systems mounted below stay hidden"},
-    {.word = "insecure_locks", .kind = WORD_WARN, .why = "there is no lock server yet"},
-    {.word = "no_auth_nlm", .kind = WORD_WARN, .why = "there is no lock server yet"},
-    {.word = "nordirplus", .kind = WORD_WARN, .why = "READDIRPLUS is answered"},
     {.word = "pnfs", .kind = WORD_WARN, .why = "there is no NFSv4 yet"},
     {.word = "security_label", .kind = WORD_WARN, .why = "there is no NFSv4 yet"},
     {.word = "replicas=", .kind = WORD_WARN, .why = "there is no NFSv4 yet"},
 
-    {.word = "mountpoint",
-     .kind = WORD_REFUSE,
-     .why = "the directory would be exported also when nothing is mounted on it"},
-    {.word = "mountpoint=",
-     .kind = WORD_REFUSE,
-     .why = "the directory would be exported also when nothing is mounted there"},
-    {.word = "mp",
-     .kind = WORD_REFUSE,
-     .why = "the directory would be exported also when nothing is mounted on it"},
-    {.word = "mp=",
-     .kind = WORD_REFUSE,
-     .why = "the directory would be exported also when nothing is mounted there"},
     {.word = "refer=", .kind = WORD_REFUSE, .why = "clients would get the directory itself"},
     {.word = "reexport=", .kind = WORD_REFUSE, .why = "handles would not survive a restart"},
     {.word = "squash_uids=", .kind = WORD_REFUSE, .why = "those users would not be squashed"},
@@ -252,6 +245,18 @@ static bool set_fsid(struct export_context *context, const char *value,
     return true;
 }
 
+/* exports(5): without a path it is the directory itself. */
+static bool set_mountpoint(struct export_context *context, const char *path,
+                           struct export_options *options)
+{
+    if (path[0] != '\0' && path[0] != '/') {
+        export_error(context, "'mountpoint=%s': a path that begins with '/' is meant", path);
+        return false;
+    }
+    options->mountpoint = export_keep(context, path);
+    return options->mountpoint != NULL;
+}
+
 static bool is_one_of(const char *word, const char *const *list)
 {
     for (; *list != NULL; list++) {
@@ -310,6 +315,9 @@ static bool set_value(struct export_context *context, const char *word, char *va
     }
     if (strcmp(word, "fsid=") == 0) {
         return set_fsid(context, value, options);
+    }
+    if (word[0] == 'm') {
+        return set_mountpoint(context, value, options);
     }
     if (strcmp(word, "sec=") == 0) {
         bool ok = flavors(context, word, value, sys, other_sec, &state->sys_now);
@@ -426,6 +434,9 @@ void export_options_text(const struct export_options *options,
                          char text[EXPORT_OPTIONS_TEXT_BYTES_MAX])
 {
     char fsid[48] = "";
+    const char *mountpoint = options->mountpoint == NULL         ? ""
+                             : options->mountpoint[0] == '\0' ? ",mountpoint"
+                                                               : ",mountpoint=";
 
     if (options->has_fsid && options->fsid_is_root) {
         (void)snprintf(fsid, sizeof fsid, ",fsid=root");
@@ -444,10 +455,15 @@ void export_options_text(const struct export_options *options,
                 b[14], b[15]);
         }
     }
-    (void)snprintf(text, EXPORT_OPTIONS_TEXT_BYTES_MAX, "%s,%s,%s,%s,%s,anonuid=%u,anongid=%u%s",
+    (void)snprintf(text, EXPORT_OPTIONS_TEXT_BYTES_MAX,
+                   "%s,%s,%s,%s,%s,anonuid=%u,anongid=%u%s%s%s%s%s%s%.*s",
                    options->rw ? "rw" : "ro", options->sync ? "sync" : "async",
                    options->secure ? "secure" : "insecure",
                    options->root_squash ? "root_squash" : "no_root_squash",
                    options->all_squash ? "all_squash" : "no_all_squash", options->anonuid,
-                   options->anongid, fsid);
+                   options->anongid, fsid, options->crossmnt ? ",crossmnt" : "",
+                   options->nohide ? ",nohide" : "", options->readdirplus ? "" : ",nordirplus",
+                   options->secure_locks ? "" : ",insecure_locks", mountpoint,
+                   (int)EXPORT_PATH_BYTES_MAX,
+                   options->mountpoint == NULL ? "" : options->mountpoint);
 }

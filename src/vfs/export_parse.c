@@ -41,9 +41,23 @@ struct line {
 };
 
 static const struct export_options file_defaults = {
-    .sync = true, .secure = true, .root_squash = true, .anonuid = 65534, .anongid = 65534};
+    .sync = true,
+    .secure = true,
+    .root_squash = true,
+    .anonuid = 65534,
+    .anongid = 65534,
+    .readdirplus = true,
+    .secure_locks = true,
+};
 static const struct export_options argument_defaults = {
-    .rw = true, .sync = true, .root_squash = true, .anonuid = 65534, .anongid = 65534};
+    .rw = true,
+    .sync = true,
+    .root_squash = true,
+    .anonuid = 65534,
+    .anongid = 65534,
+    .readdirplus = true,
+    .secure_locks = true,
+};
 
 static bool is_blank(char c)
 {

@@ -105,10 +105,12 @@ int export_table_resolve(struct export_table *table, struct export_problems *pro
 {
     struct export_context context = {.table = table, .problems = problems};
 
+    table->client_count = 0;
     for (uint32_t i = 0; i < table->entry_count; i++) {
         struct export_entry *entry = &table->entries[i];
         for (uint32_t j = 0; j < entry->client_count; j++) {
             struct export_client *client = &entry->clients[j];
+            client->number = table->client_count++;
             client->resolved_count = 0;
             context.file = client->file;
             context.line = client->line;
@@ -123,6 +125,57 @@ int export_table_resolve(struct export_table *table, struct export_problems *pro
     return export_context_result(&context);
 }
 
+/* Whether each client of the outer export has just the same in the inner one. */
+static bool gives_the_same(const struct export_entry *outer, const struct export_entry *inner)
+{
+    char theirs[EXPORT_OPTIONS_TEXT_BYTES_MAX];
+    char ours[EXPORT_OPTIONS_TEXT_BYTES_MAX];
+
+    for (uint32_t i = 0; i < outer->client_count; i++) {
+        bool found = false;
+        export_options_text(&outer->clients[i].options, theirs);
+        for (uint32_t j = 0; j < inner->client_count && !found; j++) {
+            export_options_text(&inner->clients[j].options, ours);
+            found = strcmp(outer->clients[i].text, inner->clients[j].text) == 0 &&
+                    strcmp(theirs, ours) == 0;
+        }
+        if (!found) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void place_of(struct export_context *context, const struct export_entry *entry)
+{
+    context->file = entry->clients[0].file;
+    context->line = entry->clients[0].line;
+    context->line_is_bad = false;
+}
+
+/* A line for a directory inside an export takes nothing away from the clients of the outer one. */
+static void warn_of_nested(struct export_context *context, const struct export_entry *inner)
+{
+    const struct export_table *table = context->table;
+    struct stat inner_st, outer_st;
+
+    for (uint32_t i = 0; i < table->entry_count; i++) {
+        const struct export_entry *outer = &table->entries[i];
+        size_t bytes = strcmp(outer->path, "/") == 0 ? 0 : strlen(outer->path);
+        if (outer != inner && strncmp(outer->path, inner->path, bytes) == 0 &&
+            inner->path[bytes] == '/' && stat(inner->path, &inner_st) == 0 &&
+            stat(outer->path, &outer_st) == 0 && outer_st.st_dev == inner_st.st_dev &&
+            !gives_the_same(outer, inner)) {
+            place_of(context, inner);
+            export_warning(context,
+                           "%s lies in the export %s, whose clients go into it with the options "
+                           "that they have there, whatever is said here",
+                           inner->path, outer->path);
+            return;
+        }
+    }
+}
+
 int export_table_check_directories(struct export_table *table, struct export_problems *problems)
 {
     struct export_context context = {.table = table, .problems = problems};
@@ -131,9 +184,7 @@ int export_table_check_directories(struct export_table *table, struct export_pro
     for (uint32_t i = 0; i < table->entry_count; i++) {
         struct export_entry *entry = &table->entries[i];
         struct stat st;
-        context.file = entry->clients[0].file;
-        context.line = entry->clients[0].line;
-        context.line_is_bad = false;
+        place_of(&context, entry);
         if (stat(entry->path, &st) != 0) {
             export_error(&context, "cannot export %s: %s", entry->path, strerror(errno));
         } else if (!S_ISDIR(st.st_mode)) {
@@ -146,5 +197,8 @@ int export_table_check_directories(struct export_table *table, struct export_pro
         }
     }
     table->entry_count = kept;
+    for (uint32_t i = 0; i < kept; i++) {
+        warn_of_nested(&context, &table->entries[i]);
+    }
     return export_context_result(&context);
 }

@@ -11,7 +11,18 @@
 
 struct export_table *export_table_new(void)
 {
-    return calloc(1, sizeof(struct export_table));
+    struct export_table *table = calloc(1, sizeof *table);
+
+    if (table != NULL) {
+        atomic_init(&table->ref_count, 1);
+    }
+    return table;
+}
+
+struct export_table *export_table_get(struct export_table *table)
+{
+    atomic_fetch_add_explicit(&table->ref_count, 1, memory_order_relaxed);
+    return table;
 }
 
 void export_entry_free(struct export_entry *entry)
@@ -25,9 +36,14 @@ void export_entry_free(struct export_entry *entry)
 
 void export_table_free(struct export_table *table)
 {
-    if (table == NULL) {
+    if (table == NULL ||
+        atomic_fetch_sub_explicit(&table->ref_count, 1, memory_order_acq_rel) != 1) {
         return;
     }
+    for (uint32_t i = 0; i < table->string_count; i++) {
+        free(table->strings[i]);
+    }
+    free(table->strings);
     for (uint32_t i = 0; i < table->entry_count; i++) {
         export_entry_free(&table->entries[i]);
     }
@@ -63,6 +79,22 @@ char *export_copy(struct export_context *context, const char *text)
     if (copy == NULL) {
         context->no_memory = true;
     }
+    return copy;
+}
+
+const char *export_keep(struct export_context *context, const char *text)
+{
+    struct export_table *table = context->table;
+    void *strings = table->strings;
+    char *copy = export_copy(context, text);
+
+    if (copy == NULL ||
+        !export_grow(context, &strings, table->string_count, sizeof *table->strings)) {
+        free(copy);
+        return NULL;
+    }
+    table->strings = strings;
+    table->strings[table->string_count++] = copy;
     return copy;
 }
 

@@ -17,6 +17,7 @@
  * 3. The MAC is also the hash of the object table. A handle equal to one in the table, all bytes of
  *    it, is ours without computing the MAC again.
  */
+#include "vfs/export_set.h"
 #include "vfs/internal.h"
 
 #include <endian.h>
@@ -96,13 +97,8 @@ int handle_check(struct vfs *vfs, const uint8_t *bytes, uint32_t size_bytes,
         return -EBADF;
     }
     uint64_t id = load64(bytes + 4);
-    for (uint32_t i = 0; i < vfs->export_count; i++) {
-        if (vfs->exports[i].id == id) {
-            *export = &vfs->exports[i];
-            return 0;
-        }
-    }
-    return -ESTALE; /* no longer exported */
+    *export = export_set_of_id(vfs, id);
+    return *export != NULL ? 0 : -ESTALE; /* no longer exported */
 }
 
 void handle_kernel_part(const uint8_t *bytes, union handle_kernel *kernel)

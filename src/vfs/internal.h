@@ -34,18 +34,25 @@
 #define DIR_LOCK_COUNT 64U
 #define LSN_PENDING UINT64_MAX
 
-/* An opened export_entry. Fixed after vfs_open. */
+/* An opened directory. Counted: sets of exports have references, and every object has one. Fixed
+ * but for has_crossings. */
 struct vfs_export {
     struct vfs *vfs;
-    const struct export_entry *entry;
+    atomic_uint ref_count;
+    char *path;    /* when it was opened; without symbolic links */
     int tree_fd;   /* O_PATH: where paths below the export start */
+    bool is_clone; /* of the mount: nothing is mounted on it */
     int mount_fd;  /* O_RDONLY: what open_by_handle_at and syncfs want */
     int mount_id;  /* a name that leads to another mount is not followed */
-    uint64_t id;   /* in every handle */
-    uint64_t fsid; /* in every attribute */
+    uint64_t origin_id;        /* of the mount it was found on, STATX_MNT_ID */
+    unsigned long mount_flags; /* of that mount, statvfs(3) */
+    uint64_t id;               /* in every handle */
+    uint64_t fsid;             /* in every attribute */
     dev_t dev;
-    bool has_true_ctime;   /* every change of an inode shows in its ctime */
-    bool has_hash_cookies; /* see vfs_cookies_are_hashes */
+    ino_t ino;
+    bool has_true_ctime;       /* every change of an inode shows in its ctime */
+    bool has_hash_cookies;     /* see vfs_cookies_are_hashes */
+    atomic_bool has_crossings; /* names in it may lead to exports mounted there, see export_set.h */
     struct vfs_handle root;
 };
 
@@ -112,6 +119,7 @@ struct object_table {
     bool janitor_stopping;
 };
 
+struct export_set;
 struct name_entry;
 
 struct vfs_state {
@@ -123,8 +131,11 @@ struct vfs {
     struct vfs_options options;
     uint64_t serial; /* tells this vfs from one that had the same address */
     struct vfs_state state;
-    uint32_t export_count;
-    struct vfs_export *exports;
+    pthread_mutex_t set_lock;
+    struct export_set *set; /* what is exported now; under set_lock */
+    atomic_uint_fast64_t generation; /* new whenever the above changes */
+    int mounts_fd;                   /* mounts_changed */
+    pthread_mutex_t change_lock;     /* whoever changes it, from building to publishing */
     struct journal *journal;
     uint8_t writeverf_key[SIPHASH_KEY_BYTES];
     atomic_uint_fast64_t writeverf_count;
@@ -159,9 +170,19 @@ int state_open(const char *dir, struct vfs_state *state, struct err *err) MUST_U
 
 /* ---- volume.c ---- */
 
-int volume_open(struct vfs *vfs, const struct export_entry *entry, struct vfs_export *export,
-                struct err *err) MUST_USE;
-void volume_close(struct vfs_export *export);
+/* Opens the directory at a path, with a reference. fsid: 16 bytes, or NULL: the file system's own.
+ */
+int volume_open(struct vfs *vfs, const char *path, const uint8_t *fsid,
+                struct vfs_export **export, struct err *err) MUST_USE;
+struct vfs_export *volume_get(struct vfs_export *export);
+/* NULL is fine. */
+void volume_put(struct vfs_export *export);
+/* The same directory is exported under another path, too: gives this one an identity of its own. */
+void volume_set_apart(struct vfs_export *export);
+/* The same directory on the same mount. */
+bool volume_is_same(const struct vfs_export *a, const struct vfs_export *b);
+/* Whether the path leads there now. */
+bool volume_is_at(const struct vfs_export *export, const char *path);
 
 /* ---- handle.c ---- */
 
@@ -178,7 +199,8 @@ void handle_make(const struct vfs_export *export, const struct file_handle *kern
                  struct vfs_handle *handle);
 /* The size without the zeros that an NFSv2 handle, also that of MOUNT version 1, ends in. */
 uint32_t handle_unpadded(const uint8_t *bytes, uint32_t size_bytes);
-/* The export of a handle that we made, or -EBADF. -ESTALE: made, but the export is gone. */
+/* The export of a handle that we made, with a reference, or -EBADF. -ESTALE: made, but the export
+ * is gone. */
 int handle_check(struct vfs *vfs, const uint8_t *bytes, uint32_t size_bytes,
                  struct vfs_export **export) MUST_USE;
 void handle_kernel_part(const uint8_t *bytes, union handle_kernel *kernel);
@@ -204,6 +226,8 @@ void object_put(struct vfs_object *object);
 void object_release(void *object);
 /* The object was found to be deleted. */
 void object_set_stale(struct vfs_object *object);
+/* Lets go of all objects of an export: those in use go with their last reference. */
+void object_purge(struct vfs_export *export);
 
 /* A descriptor that lives as long as the caller's reference. May take root's identity. OBJECT_PATH
  * means any; OBJECT_READ may be the one for writing. -ESTALE, -EMFILE, -EINVAL (no file or

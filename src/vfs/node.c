@@ -4,18 +4,15 @@
  * clients and given its identity. The contract is node.h.
  */
 #include "vfs/internal.h"
+#include "vfs/mounts.h"
 
 #include "base/log.h"
+#include "vfs/export_set.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <limits.h>
-#include <linux/openat2.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -81,28 +78,14 @@ static int on_sync(void *arg, int fd, enum journal_how how)
 
 static int open_exports(struct vfs *vfs, struct err *err)
 {
-    const struct export_table *table = vfs->options.table;
-    vfs->exports = calloc(table->entry_count + 1, sizeof *vfs->exports);
-    if (vfs->exports == NULL) {
-        return err_set(err, -ENOMEM, "no memory for %u exports", table->entry_count);
+    struct export_set *set = NULL;
+    pthread_mutex_lock(&vfs->change_lock);
+    int error = export_set_build(vfs, vfs->options.table, true, &set, err);
+    if (error == 0) {
+        (void)export_set_publish(vfs, set);
     }
-    for (uint32_t i = 0; i < table->entry_count; i++) {
-        struct vfs_export *export = &vfs->exports[i];
-        int error = volume_open(vfs, &table->entries[i], export, err);
-        if (error != 0) {
-            return error;
-        }
-        vfs->export_count++;
-        for (uint32_t j = 0; j < i; j++) {
-            if (vfs->exports[j].id == export->id) {
-                return err_set(
-                    err, -EEXIST,
-                    "%s and %s look the same to clients: give them different fsid= values",
-                    vfs->exports[j].entry->path, export->entry->path);
-            }
-        }
-    }
-    return 0;
+    pthread_mutex_unlock(&vfs->change_lock);
+    return error;
 }
 
 static int open_journal(struct vfs *vfs, struct err *err)
@@ -130,6 +113,9 @@ int vfs_open(const struct vfs_options *options, struct vfs **result, struct err 
     for (unsigned i = 0; i < DIR_LOCK_COUNT; i++) {
         pthread_mutex_init(&vfs->dir_locks[i], NULL);
     }
+    pthread_mutex_init(&vfs->set_lock, NULL);
+    pthread_mutex_init(&vfs->change_lock, NULL);
+    vfs->mounts_fd = mounts_watch();
     cred_take_root();
     int error = cred_check_process(err);
     if (error == 0 && access("/proc/self/fd", X_OK) != 0) {
@@ -177,8 +163,9 @@ void vfs_close(struct vfs *vfs)
     range_locks_close(vfs);
     object_table_close(vfs);
     names_close(vfs);
-    for (uint32_t i = 0; i < vfs->export_count; i++) {
-        volume_close(&vfs->exports[i]);
+    export_set_put(vfs->set);
+    if (vfs->mounts_fd >= 0) {
+        close(vfs->mounts_fd);
     }
     for (unsigned i = 0; i < LOCK_COUNT; i++) {
         pthread_mutex_destroy(&vfs->locks[i]);
@@ -186,80 +173,48 @@ void vfs_close(struct vfs *vfs)
     for (unsigned i = 0; i < DIR_LOCK_COUNT; i++) {
         pthread_mutex_destroy(&vfs->dir_locks[i]);
     }
-    free(vfs->exports);
+    pthread_mutex_destroy(&vfs->set_lock);
+    pthread_mutex_destroy(&vfs->change_lock);
     free(vfs);
 }
 
-const struct export_table *vfs_export_table(const struct vfs *vfs)
+int vfs_reload(struct vfs *vfs, struct export_table *table, uint32_t *in_use, struct err *err)
 {
-    return vfs->options.table;
+    struct export_set *set = NULL;
+    pthread_mutex_lock(&vfs->change_lock);
+    int error = export_set_build(vfs, table, true, &set, err);
+    if (error == 0) {
+        *in_use = export_set_publish(vfs, set);
+    }
+    pthread_mutex_unlock(&vfs->change_lock);
+    return error;
+}
+
+void vfs_refresh(struct vfs *vfs)
+{
+    struct export_set *set = NULL;
+    struct err err = {0};
+    pthread_mutex_lock(&vfs->change_lock);
+    /* change_lock: nobody else replaces the set whose table this is. */
+    if (export_set_build(vfs, vfs->set->table, false, &set, &err) == 0) {
+        (void)export_set_publish(vfs, set);
+    } else {
+        log_error("%s", err.text);
+    }
+    pthread_mutex_unlock(&vfs->change_lock);
+}
+
+struct export_table *vfs_table_get(struct vfs *vfs)
+{
+    struct export_set *set = export_set_get(vfs);
+    struct export_table *table = export_table_get(set->table);
+    export_set_put(set);
+    return table;
 }
 
 void vfs_stats(const struct vfs *vfs, struct vfs_stats *stats)
 {
     object_stats(vfs, stats);
-}
-
-/* ---- who calls ---- */
-
-#define PEER_BYTES_MAX sizeof(struct sockaddr_in6)
-
-/* The last answer of export_entry_match on this thread: most calls come from the same client. */
-struct last_match {
-    uint64_t serial;
-    const struct vfs_export *export;
-    const struct export_options *options;
-    size_t peer_bytes;
-    uint8_t peer[PEER_BYTES_MAX];
-};
-
-static size_t peer_size(const struct sockaddr *peer)
-{
-    return peer->sa_family == AF_INET    ? sizeof(struct sockaddr_in)
-           : peer->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                         : 0;
-}
-
-static const struct export_options *match(const struct vfs *vfs, const struct vfs_export *export,
-                                          const struct sockaddr *peer)
-{
-    static _Thread_local struct last_match last;
-    size_t size = peer_size(peer);
-    if (size > 0 && last.serial == vfs->serial && last.export == export &&
-        last.peer_bytes == size && memcmp(last.peer, peer, size) == 0) {
-        return last.options;
-    }
-    last.options = export_entry_match(export->entry, peer);
-    last.serial = vfs->serial;
-    last.export = export;
-    last.peer_bytes = size;
-    memcpy(last.peer, peer, size);
-    return last.options;
-}
-
-static bool port_is_secure(const struct sockaddr *peer)
-{
-    in_port_t port = 0;
-    if (peer->sa_family == AF_INET) {
-        port = ((const struct sockaddr_in *)(const void *)peer)->sin_port;
-    } else if (peer->sa_family == AF_INET6) {
-        port = ((const struct sockaddr_in6 *)(const void *)peer)->sin6_port;
-    }
-    return ntohs(port) < IPPORT_RESERVED;
-}
-
-static int admit(struct vfs_call *call, const struct vfs_export *export)
-{
-    const struct export_options *options = match(call->vfs, export, call->peer);
-    if (options == NULL) {
-        return -EACCES;
-    }
-    if (options->secure && !port_is_secure(call->peer)) {
-        return -EPERM;
-    }
-    call->options = options;
-    cred_squash(call);
-    return 0;
 }
 
 /* ---- references ---- */
@@ -284,7 +239,9 @@ static int resolve(struct vfs *vfs, struct vfs_bytes bytes, struct vfs_object **
     }
     handle.size = bytes.size;
     memcpy(handle.bytes, bytes.data, bytes.size);
-    return object_obtain(export, &handle, object);
+    err = object_obtain(export, &handle, object);
+    volume_put(export);
+    return err;
 }
 
 int vfs_get(struct vfs_call *call, struct vfs_bytes handle, struct vfs_node *node)
@@ -316,79 +273,4 @@ void vfs_node_handle(const struct vfs_node *node, struct vfs_handle *handle)
 {
     handle->size = node->object->handle_size;
     memcpy(handle->bytes, node->object->handle, handle->size);
-}
-
-/* A path without what does not matter in it. */
-static int path_copy(struct vfs_bytes path, char text[PATH_MAX])
-{
-    if (path.size == 0 || path.data[0] != '/' || memchr(path.data, 0, path.size) != NULL) {
-        return -EACCES;
-    }
-    if (path.size >= PATH_MAX) {
-        return -ENAMETOOLONG;
-    }
-    memcpy(text, path.data, path.size);
-    text[path.size] = 0;
-    export_path_tidy(text);
-    return 0;
-}
-
-/* The export a path is in, and the rest of the path below it. */
-static struct vfs_export *find_export(const struct vfs *vfs, const char *path, const char **rest)
-{
-    const struct export_entry *entry = export_table_find(vfs->options.table, path);
-    for (uint32_t i = 0; i < vfs->export_count; i++) {
-        if (vfs->exports[i].entry == entry) {
-            *rest = path + strlen(entry->path);
-            *rest += strspn(*rest, "/");
-            return &vfs->exports[i];
-        }
-    }
-    return NULL;
-}
-
-/* A directory below the export's root, as root: MNT is answered before users are known. */
-static int walk(struct vfs_export *export, const char *path, struct vfs_object **object)
-{
-    struct vfs_handle handle;
-    struct open_how how = {
-        .flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
-        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV,
-    };
-    cred_take_root();
-    int fd = (int)syscall(SYS_openat2, export->tree_fd, path, &how, sizeof how);
-    if (fd < 0) {
-        return errno == EXDEV ? -EACCES : errno == ELOOP ? -ENOTDIR : -errno;
-    }
-    int err = handle_of(export, fd, "", AT_EMPTY_PATH, &handle);
-    close(fd);
-    if (err != 0) {
-        return err;
-    }
-    return object_obtain(export, &handle, object);
-}
-
-int vfs_root(struct vfs_call *call, struct vfs_bytes path, struct vfs_node *node)
-{
-    char text[PATH_MAX];
-    const char *rest = NULL;
-    int err = path_copy(path, text);
-    if (err != 0) {
-        return err;
-    }
-    struct vfs_export *export = find_export(call->vfs, text, &rest);
-    if (export == NULL) {
-        return -ENOENT;
-    }
-    err = admit(call, export);
-    if (err == 0) {
-        err = rest[0] == 0 ? object_obtain(export, &export->root, &node->object)
-                           : walk(export, rest, &node->object);
-    }
-    if (err != 0) {
-        node->object = NULL;
-        return err;
-    }
-    node->export = export;
-    return attr_of_node(call, node);
 }

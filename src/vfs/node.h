@@ -90,7 +90,7 @@ struct vfs_call {
 
 struct vfs_options {
     const char *state_dir;            /* holds the handle key (made if missing, mode 0600) */
-    const struct export_table *table; /* must outlive the vfs */
+    struct export_table *table;       /* the vfs has a reference of its own */
     uint32_t fd_count_max; /* descriptors of the object cache; 0: derived from RLIMIT_NOFILE */
     /* Called by vfs_open when the exports are open and before it starts threads: the place to give
      * up the privilege that opening needed, since threads inherit. May be NULL. */
@@ -100,6 +100,9 @@ struct vfs_options {
     /* Stands in for fsync and its kin (how: enum journal_how), so that tests can make them fail.
      * NULL: the real ones. */
     int (*sync)(void *arg, int fd, int how);
+    /* Clones a mount as open_tree(2) does: a descriptor or -errno. For a server that may not do
+     * that itself any more when exports are read anew. Any thread. NULL: the system call. */
+    int (*open_tree)(void *arg, const char *path);
     void *arg;
 };
 
@@ -124,8 +127,11 @@ uint64_t vfs_writeverf(const struct vfs *vfs);
  * it is -EBADF. So a padded handle and the plain one are the same object's, in either version. */
 int vfs_get(struct vfs_call *call, struct vfs_bytes handle, struct vfs_node *node) MUST_USE;
 
-/* The object at a path, for MNT: the export itself or a directory below one (longest match;
- * symbolic links are not followed below the export). -ENOENT, -EACCES, -EPERM, -ENOTDIR. */
+/* The object at a path, for MNT: the export itself or a directory below one. Symbolic links are
+ * followed as a local user's would be; of the exports at or above what they lead to, the one with
+ * the longest path that is for this client decides. What is hidden below a mount that is not
+ * exported is -EACCES. A path that no longer leads to the directory that was opened has the exports
+ * looked at anew (vfs_refresh). -ENOENT, -EACCES, -EPERM, -ENOTDIR. */
 int vfs_root(struct vfs_call *call, struct vfs_bytes path, struct vfs_node *node) MUST_USE;
 
 void vfs_put(struct vfs_node *node);
@@ -256,8 +262,23 @@ int vfs_commit(struct vfs_call *call, struct vfs_node *node, uint64_t offset,
 
 /* ---- for MOUNT ---- */
 
-/* Calls each export's path and the text of its clients, in order, for EXPORT. */
-const struct export_table *vfs_export_table(const struct vfs *vfs);
+/* What is exported now, with a reference: export_table_free. */
+struct export_table *vfs_table_get(struct vfs *vfs);
+
+/* Whether some export is for this client, as far as can be told at once. Does not block. */
+bool vfs_names_host(struct vfs *vfs, const struct sockaddr *peer);
+
+/* ---- changing what is exported, while calls run ---- */
+
+/* Puts a resolved table in the place of the one in force, or says what is wrong with it and
+ * changes nothing. Calls on exports that are in both notice nothing; handles of others are stale,
+ * and their file systems are let go of, but for *in_use of them, on which calls still run after
+ * some seconds. Takes a reference to the table. */
+int vfs_reload(struct vfs *vfs, struct export_table *table, uint32_t *in_use,
+               struct err *err) MUST_USE;
+
+/* Looks anew at the directories of the table in force: made again, or mounted, in the meantime. */
+void vfs_refresh(struct vfs *vfs);
 
 struct vfs_stats {
     uint32_t objects, fds;

@@ -118,6 +118,7 @@ static void object_free(struct vfs *vfs, struct vfs_object *object)
             object_close_fd(vfs, fd);
         }
     }
+    volume_put(object->export);
     free(object);
 }
 
@@ -403,7 +404,7 @@ static struct vfs_object *object_new(struct vfs_export *export, const struct vfs
     if (object == NULL) {
         return NULL;
     }
-    object->export = export;
+    object->export = volume_get(export);
     object->hash = handle_hash(handle->bytes, handle->size);
     atomic_init(&object->ref_count, 1);
     object->lock_index = lock_index_of(export->vfs, export, handle);
@@ -452,7 +453,9 @@ int object_obtain(struct vfs_export *export, const struct vfs_handle *handle,
         fresh = NULL;
     }
     pthread_mutex_unlock(&shard->lock);
-    free(fresh);
+    if (fresh != NULL) {
+        object_free(vfs, fresh);
+    }
     if (first) {
         wake_janitor(table);
     }
@@ -512,6 +515,41 @@ void object_put(struct vfs_object *object)
         return;
     }
     atomic_fetch_sub_explicit(&object->ref_count, 1, memory_order_release);
+}
+
+/* One idle object of the export taken out of the shard, NULL when there is none; those in use are
+ * marked. */
+static struct vfs_object *take_of(struct object_table *table, struct object_shard *shard,
+                                  const struct vfs_export *export)
+{
+    for (struct vfs_object *object = shard->oldest; object != NULL; object = object->newer) {
+        if (object->export != export) {
+            continue;
+        }
+        if (atomic_load(&object->ref_count) == 0) {
+            table_remove(table, shard, object);
+            return object;
+        }
+        object_set_stale(object);
+    }
+    return NULL;
+}
+
+void object_purge(struct vfs_export *export)
+{
+    struct vfs *vfs = export->vfs;
+    for (unsigned i = 0; i < SHARD_COUNT; i++) {
+        struct object_shard *shard = &vfs->objects.shards[i];
+        struct vfs_object *object;
+        do {
+            pthread_mutex_lock(&shard->lock);
+            object = take_of(&vfs->objects, shard, export);
+            pthread_mutex_unlock(&shard->lock);
+            if (object != NULL) {
+                evict_object(vfs, object);
+            }
+        } while (object != NULL);
+    }
 }
 
 void object_release(void *object)

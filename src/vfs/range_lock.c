@@ -454,7 +454,10 @@ static int check(struct vfs_call *call, struct vfs_node *node, bool exclusive)
     if (err == 0 && node->attr.type != VFS_REG) {
         err = node->attr.type == VFS_DIR ? -EISDIR : -EINVAL;
     }
-    return err != 0 ? err : access_data(call, node->object, &node->attr, VFS_MAY_READ);
+    if (err != 0 || !call->options->secure_locks) {
+        return err;
+    }
+    return access_data(call, node->object, &node->attr, VFS_MAY_READ);
 }
 
 static void copy_name(uint8_t *to, uint32_t *to_bytes, const uint8_t *from, size_t from_bytes)

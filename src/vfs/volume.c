@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening what an export entry names: a directory of a file system that has file handles.
+ * Opening a directory to be exported, of a file system that has file handles.
  *
  * Paths start at a private clone of the mount (open_tree(2)) whose root is the export's directory.
  * Nothing is mounted on the clone, so no name leads to a file system mounted below the export, and
  * the kernel lets no ".." leave it. Where a clone is not permitted the mount itself is used, and
  * every name is checked to stay on it (handle_of).
+ *
+ * A clone also outlives what happens to the mount. volume_is_at tells whether the path still leads
+ * to what was opened.
  *
  * The export's id, in every handle, is a hash of the file system's UUID and of the directory's
  * handle, or of fsid= where that is given: it stays the same over restarts, renames of the export
@@ -15,12 +18,16 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define UUID_BYTES 16
@@ -129,41 +136,19 @@ static bool keeps_ctime(uint32_t magic)
            magic == TMPFS_MAGIC || magic == F2FS_MAGIC;
 }
 
-/* fsid= of the entry's clients: one for all. */
-static int choose_fsid(const struct export_entry *entry, const struct export_options **chosen,
-                       struct err *err)
-{
-    *chosen = NULL;
-    for (uint32_t i = 0; i < entry->client_count; i++) {
-        const struct export_options *options = &entry->clients[i].options;
-        if (!options->has_fsid) {
-            continue;
-        }
-        if (*chosen != NULL && memcmp((*chosen)->fsid, options->fsid, sizeof options->fsid) != 0) {
-            return err_set(err, -EINVAL, "%s: two clients are given different fsid= values",
-                           entry->path);
-        }
-        *chosen = options;
-    }
-    return 0;
-}
+/* Not a secret: it spreads the bits, and keeps our ids apart from other hashes. */
+static const uint8_t id_key[SIPHASH_KEY_BYTES] = "holdfast exports";
 
-static int identify(struct vfs_export *export, const struct file_handle *root, struct err *err)
+static void identify(struct vfs_export *export, const struct file_handle *root,
+                     const uint8_t *fsid)
 {
-    /* Not a secret: it spreads the bits, and keeps our ids apart from other hashes. */
-    static const uint8_t key[SIPHASH_KEY_BYTES] = "holdfast exports";
-    const struct export_options *fsid;
     uint8_t bytes[UUID_BYTES + 2 + HANDLE_KERNEL_BYTES_MAX];
     size_t size = UUID_BYTES;
 
-    int error = choose_fsid(export->entry, &fsid, err);
-    if (error != 0) {
-        return error;
-    }
     if (fsid != NULL) {
-        memcpy(bytes, fsid->fsid, UUID_BYTES);
+        memcpy(bytes, fsid, UUID_BYTES);
         uint64_t words[2];
-        memcpy(words, fsid->fsid, sizeof words);
+        memcpy(words, fsid, sizeof words);
         export->fsid = be64toh(words[0]) ^ be64toh(words[1]);
     } else {
         identify_fs(export->mount_fd, bytes);
@@ -172,26 +157,31 @@ static int identify(struct vfs_export *export, const struct file_handle *root, s
         memcpy(bytes + size, root->f_handle, root->handle_bytes);
         size += root->handle_bytes;
     }
-    export->id = siphash(key, bytes, size);
+    export->id = siphash(id_key, bytes, size);
     if (fsid == NULL) {
         export->fsid = export->id;
     }
-    return 0;
 }
 
-static int open_path(const char *path)
+static int open_path(struct vfs_export *export, const char *path)
 {
-    int fd = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (fd < 0 && (errno == EPERM || errno == ENOSYS || errno == EINVAL)) {
+    const struct vfs_options *options = &export->vfs->options;
+    int fd = options->open_tree != NULL ? options->open_tree(options->arg, path)
+                                        : (int)syscall(SYS_open_tree, AT_FDCWD, path,
+                                                       OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    int error = options->open_tree != NULL ? -fd : errno;
+    export->is_clone = fd >= 0;
+    if (fd < 0 && (error == EPERM || error == ENOSYS || error == EINVAL)) {
         fd = open(path, O_PATH | O_CLOEXEC);
+        error = errno;
     }
-    return fd < 0 ? -errno : fd;
+    return fd < 0 ? -error : fd;
 }
 
 /* The root's handle, and proof that handles work here. */
 static int open_root_handle(struct vfs_export *export, union handle_kernel *root, struct err *err)
 {
-    const char *path = export->entry->path;
+    const char *path = export->path;
     root->head.handle_bytes = HANDLE_KERNEL_BYTES_MAX;
     if (name_to_handle_at(export->mount_fd, "", &root->head, &export->mount_id, AT_EMPTY_PATH) !=
         0) {
@@ -219,14 +209,31 @@ static int open_root_handle(struct vfs_export *export, union handle_kernel *root
     return 0;
 }
 
+/* Which directory a path leads to, and on which mount. */
+static int look_at(const char *path, struct statx *st)
+{
+    return statx(AT_FDCWD, path, AT_NO_AUTOMOUNT, STATX_INO | STATX_TYPE | STATX_MNT_ID, st) == 0
+               ? 0
+               : -errno;
+}
+
+static dev_t dev_of(const struct statx *st)
+{
+    return makedev(st->stx_dev_major, st->stx_dev_minor);
+}
+
 static int open_directory(struct vfs_export *export, struct err *err)
 {
-    const char *path = export->entry->path;
+    const char *path = export->path;
+    struct statx there;
     struct stat st;
-    export->tree_fd = open_path(path);
-    if (export->tree_fd < 0) {
-        return err_set(err, export->tree_fd, "cannot export %s: %s", path,
-                       strerror(-export->tree_fd));
+    struct statvfs fs;
+    int error = look_at(path, &there);
+    if (error == 0) {
+        error = export->tree_fd = open_path(export, path);
+    }
+    if (error < 0) {
+        return err_set(err, error, "cannot export %s: %s", path, strerror(-error));
     }
     if (fstat(export->tree_fd, &st) != 0) {
         return err_set(err, -errno, "cannot export %s: %s", path, strerror(errno));
@@ -234,45 +241,90 @@ static int open_directory(struct vfs_export *export, struct err *err)
     if (!S_ISDIR(st.st_mode)) {
         return err_set(err, -ENOTDIR, "cannot export %s: it is not a directory", path);
     }
+    if (st.st_dev != dev_of(&there) || st.st_ino != there.stx_ino) {
+        return err_set(err, -ESTALE, "cannot export %s: it changed while it was opened", path);
+    }
     export->dev = st.st_dev;
+    export->ino = st.st_ino;
+    export->origin_id = there.stx_mnt_id;
     export->mount_fd = openat(export->tree_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (export->mount_fd < 0) {
+    if (export->mount_fd < 0 || fstatvfs(export->mount_fd, &fs) != 0) {
         return err_set(err, -errno, "cannot export %s: %s", path, strerror(errno));
     }
+    export->mount_flags = fs.f_flag;
     return 0;
 }
 
-int volume_open(struct vfs *vfs, const struct export_entry *entry, struct vfs_export *export,
-                struct err *err)
+int volume_open(struct vfs *vfs, const char *path, const uint8_t *fsid,
+                struct vfs_export **result, struct err *err)
 {
     union handle_kernel root;
-    *export = (struct vfs_export){.vfs = vfs, .entry = entry, .tree_fd = -1, .mount_fd = -1};
-    int error = open_directory(export, err);
+    struct vfs_export *export = calloc(1, sizeof *export);
+    if (export == NULL) {
+        return err_set(err, -ENOMEM, "no memory for the export %s", path);
+    }
+    *export = (struct vfs_export){.vfs = vfs, .tree_fd = -1, .mount_fd = -1};
+    atomic_init(&export->ref_count, 1);
+    export->path = realpath(path, NULL);
+    int error = export->path == NULL
+                    ? err_set(err, -errno, "cannot export %s: %s", path, strerror(errno))
+                    : open_directory(export, err);
     if (error == 0) {
         error = open_root_handle(export, &root, err);
     }
-    if (error == 0) {
-        error = identify(export, &root.head, err);
-    }
     if (error != 0) {
-        volume_close(export);
+        volume_put(export);
         return error;
     }
+    identify(export, &root.head, fsid);
     uint32_t magic = magic_of(export->mount_fd);
     export->has_true_ctime = keeps_ctime(magic);
     export->has_hash_cookies = magic == EXT4_MAGIC;
     handle_make(export, &root.head, &export->root);
+    *result = export;
     return 0;
 }
 
-void volume_close(struct vfs_export *export)
+void volume_set_apart(struct vfs_export *export)
 {
+    union handle_kernel root;
+    uint64_t words[2] = {export->id, siphash(id_key, export->path, strlen(export->path))};
+    export->id = siphash(id_key, words, sizeof words);
+    export->fsid = export->id;
+    handle_kernel_part(export->root.bytes, &root);
+    handle_make(export, &root.head, &export->root);
+}
+
+struct vfs_export *volume_get(struct vfs_export *export)
+{
+    atomic_fetch_add_explicit(&export->ref_count, 1, memory_order_relaxed);
+    return export;
+}
+
+void volume_put(struct vfs_export *export)
+{
+    if (export == NULL ||
+        atomic_fetch_sub_explicit(&export->ref_count, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
     if (export->mount_fd >= 0) {
         close(export->mount_fd);
     }
     if (export->tree_fd >= 0) {
         close(export->tree_fd);
     }
-    export->mount_fd = -1;
-    export->tree_fd = -1;
+    free(export->path);
+    free(export);
+}
+
+bool volume_is_same(const struct vfs_export *a, const struct vfs_export *b)
+{
+    return a->origin_id == b->origin_id && a->dev == b->dev && a->ino == b->ino;
+}
+
+bool volume_is_at(const struct vfs_export *export, const char *path)
+{
+    struct statx st;
+    return look_at(path, &st) == 0 && st.stx_mnt_id == export->origin_id &&
+           dev_of(&st) == export->dev && st.stx_ino == export->ino;
 }

@@ -30,6 +30,16 @@ def directories_that_cannot_be_exported_are_found(work):
         'exports: 0, errors: 2', where='out')
 
 
+def exports_inside_exports_are_pointed_out(work):
+    os.makedirs(f'{work}/export/in/deep')
+    file = write(f'{work}/exports', f'{work}/export 10.0.0.1(rw) 10.0.0.2(ro)\n'
+                                    f'{work}/export/in 10.0.0.1(rw) 10.0.0.2(ro)\n'
+                                    f'{work}/export/in/deep 10.0.0.1(ro)\n')
+    ended = holdfast('exports', 'check', file).ends(FINDING)
+    equal(ended.out.count('warning'), 2, f'warnings in {ended.out}')
+    ended.says(f'{file}:3: warning: ', 'lies in the export', where='out')
+
+
 def a_file_that_cannot_be_read_is_not_a_finding(work):
     for command in (['check'], ['list'], ['explain', '::1', '/']):
         holdfast('exports', *command, f'{work}/missing').ends(CANNOT).says(f'{work}/missing',
@@ -122,7 +132,8 @@ def a_pipe_is_a_file_too(work):
 
 if __name__ == '__main__':
     run([a_good_file_passes, problems_come_with_file_and_line,
-         directories_that_cannot_be_exported_are_found, a_file_that_cannot_be_read_is_not_a_finding,
+         directories_that_cannot_be_exported_are_found, exports_inside_exports_are_pointed_out,
+         a_file_that_cannot_be_read_is_not_a_finding,
          list_shows_who_gets_what, list_leaves_bad_lines_out_and_says_so,
          explain_names_the_line_that_counts, explain_says_when_there_is_nothing,
          explain_takes_the_longest_path, explain_looks_names_up,

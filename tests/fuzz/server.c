@@ -192,12 +192,11 @@ static void start(void)
         fprintf(stderr, "%s\n", err.text);
         exit(77);
     }
-    fuzz.nfs.vfs = fuzz.mount.vfs = fuzz.vfs;
+    fuzz.nfs.vfs = fuzz.mount.vfs = fuzz.spray.vfs = fuzz.vfs;
     pmap_registry_init(&fuzz.registry);
     nfs_program_init(&fuzz.programs[0], &fuzz.nfs);
     mount_program_init(&fuzz.programs[1], &fuzz.mount);
     pmap_program_init(&fuzz.programs[2], &fuzz.registry);
-    fuzz.spray.table = fuzz.table;
     FUZZ_CHECK(spray_program_init(&fuzz.programs[3], &fuzz.spray) == 0);
     lockd_init(&fuzz.lockd, &fuzz.programs[4], &fuzz.programs[5]);
     const struct rpc_outcaller outcaller = {.submit = submit};

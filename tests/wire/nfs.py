@@ -590,7 +590,9 @@ class Server:
         self.state = os.path.join(self.work, 'state')
         os.mkdir(self.export)
         os.mkdir(self.state)
-        self.directories = directories or [f'{self.export}({options})']
+        if directories is None:
+            directories = [f'{self.export}({options})']
+        self.directories = directories
         self.directories = [d.replace('@work', self.work) for d in self.directories]
         self.arguments = ['--portmap', portmap, '--state', self.state, *arguments]
         self.prefix = list(prefix)
@@ -659,6 +661,10 @@ class Server:
         with open(f'/proc/{self.process.pid}/status', encoding='ascii') as status:
             return int(re.search(r'VmRSS:\s+(\d+)', status.read()).group(1))
 
+    def has_sanitizer(self):
+        with open(f'/proc/{self.process.pid}/maps', encoding='ascii', errors='replace') as maps:
+            return 'asan' in maps.read()
+
     def cpu_seconds(self):
         with open(f'/proc/{self.process.pid}/stat', encoding='ascii') as stat:
             fields = stat.read().rsplit(')', 1)[1].split()
@@ -697,6 +703,13 @@ def have_own_network():
         script = 'mount -t tmpfs tmpfs /run; ip link set lo up; exec "$@"'
         os.execvp('unshare', ['unshare', '--net', '--mount', 'sh', '-ec', script, 'sh',
                               sys.executable, *sys.argv])
+
+
+def have_own_mounts():
+    """What a test mounts is nobody else's: starts this program again in a mount namespace."""
+    if 'WIRE_OWN_MOUNTS' not in os.environ:
+        os.environ['WIRE_OWN_MOUNTS'] = '1'
+        os.execvp('unshare', ['unshare', '--mount', sys.executable, *sys.argv])
 
 
 def run(cases, options='rw,async,no_root_squash,insecure', portmap='off'):

@@ -119,14 +119,30 @@ static void words_not_built_are_named(void **state)
 {
     struct fixture *f = *state;
 
-    load(f, "/a 10.0.0.1(rw,subtree_check)\n/b 10.0.0.1(nohide)\n/c 10.0.0.1(crossmnt)\n"
-            "/d 10.0.0.1(insecure_locks)\n/e 10.0.0.1(no_auth_nlm)\n/f 10.0.0.1(nordirplus)\n"
-            "/g 10.0.0.1(pnfs)\n/h 10.0.0.1(security_label)\n/i 10.0.0.1(replicas=/x@y)\n");
+    load(f, "/a 10.0.0.1(rw,subtree_check)\n/b 10.0.0.1(pnfs)\n/c 10.0.0.1(security_label)\n"
+            "/d 10.0.0.1(replicas=/x@y)\n");
     assert_int_equal(f->result, 0);
-    assert_int_equal(f->table->entry_count, 9);
-    assert_problems(f, "1:warning:subtree_check", "2:warning:nohide", "3:warning:crossmnt",
-                    "4:warning:insecure_locks", "5:warning:no_auth_nlm", "6:warning:nordirplus",
-                    "7:warning:pnfs", "8:warning:security_label", "9:warning:replicas=/x@y", NULL);
+    assert_int_equal(f->table->entry_count, 4);
+    assert_problems(f, "1:warning:subtree_check", "2:warning:pnfs", "3:warning:security_label",
+                    "4:warning:replicas=/x@y", NULL);
+}
+
+static void words_for_mounts_and_locks_are_kept(void **state)
+{
+    struct fixture *f = *state;
+
+    load(f, "/a 10.0.0.1(crossmnt,nohide,nordirplus,insecure_locks,mp=/mnt)\n"
+            "/b 10.0.0.1(mountpoint) 10.0.0.2(no_auth_nlm) 10.0.0.3\n"
+            "/c 10.0.0.1(mountpoint=mnt)\n");
+    assert_problems(f, "3:error:mountpoint=mnt", NULL);
+    assert_non_null(strstr(text_of(gets(f, "/a", "10.0.0.1")),
+                           ",crossmnt,nohide,nordirplus,insecure_locks,mountpoint=/mnt"));
+    assert_string_equal(gets(f, "/b", "10.0.0.1")->mountpoint, "");
+    assert_null(gets(f, "/b", "10.0.0.3")->mountpoint);
+    assert_false(gets(f, "/b", "10.0.0.2")->secure_locks);
+    assert_true(gets(f, "/b", "10.0.0.3")->secure_locks);
+    assert_true(gets(f, "/b", "10.0.0.3")->readdirplus);
+    assert_false(gets(f, "/b", "10.0.0.3")->crossmnt);
 }
 
 static void words_that_protect_and_are_not_built_condemn_their_line(void **state)
@@ -134,7 +150,8 @@ static void words_that_protect_and_are_not_built_condemn_their_line(void **state
     struct fixture *f = *state;
 
     load(f,
-         "/a *(mountpoint)\n/b *(mp=/mnt)\n/c *(refer=/x@y)\n/d *(sec=krb5)\n/e *(sec=krb5p:none)\n"
+         "/a *(reexport=auto-fsidnum)\n/b *(squash_gids=0-15)\n/c *(refer=/x@y)\n/d *(sec=krb5)\n"
+         "/e *(sec=krb5p:none)\n"
          "/f *(xprtsec=mtls)\n/g *(squash_uids=0-15)\n/h *(sec=bogus)\n");
     assert_int_equal(f->result, -EINVAL);
     assert_int_equal(f->table->entry_count, 0);
@@ -230,6 +247,7 @@ int main(void)
         TEST(the_manuals_sample_is_understood),
         TEST(words_without_effect_here_are_taken),
         TEST(words_not_built_are_named),
+        TEST(words_for_mounts_and_locks_are_kept),
         TEST(words_that_protect_and_are_not_built_condemn_their_line),
         TEST(words_behind_another_flavor_are_for_that_flavor),
         TEST(unknown_words_are_named_with_a_guess),

@@ -237,6 +237,7 @@ static void squashing_makes_nobody_of_root(void **state)
     place_write_local(place, "secret", "x", 0600, 1000, 1000);
     struct vfs_handle handle = place_handle(place, "secret");
     options->root_squash = true;
+    vfs_refresh(place->vfs);
     struct vfs_call call = place_root_call(place);
     call.gid_count = 1;
     call.gids[0] = 0;
@@ -256,6 +257,7 @@ static void squashing_makes_nobody_of_root(void **state)
     vfs_put(&node);
     options->all_squash = true;
     options->anonuid = 77;
+    vfs_refresh(place->vfs);
     call = place_call(place, 1000, 1000);
     assert_int_equal(place_get(&call, &handle, &node), 0);
     assert_int_equal(call.fsuid, 77);
