@@ -4,7 +4,8 @@
 # As root with apt; otherwise says what to install.
 set -eu
 
-build="gcc meson ninja-build pkg-config python3 libxxhash-dev uthash-dev libcap-dev"
+build="gcc meson ninja-build pkg-config python3 libxxhash-dev uthash-dev libcap-dev \
+libjansson-dev"
 check="$build libcmocka-dev libnfs-dev libtirpc-dev user-mode-linux kmod dmsetup e2fsprogs \
 xfsprogs btrfs-progs nfs-common iproute2 nftables util-linux make acl attr strace procps mandoc \
 rpcbind tcpdump tshark nfs-ganesha nfs-ganesha-vfs man-db qemu-system-arm u-boot-qemu"

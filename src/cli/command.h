@@ -10,6 +10,7 @@ enum command_status {
     COMMAND_CANNOT = 3 /* it could not run */
 };
 
+int cmd_baseline(int argc, char **argv);
 int cmd_exports(int argc, char **argv);
 int cmd_get(int argc, char **argv);
 int cmd_ls(int argc, char **argv);

@@ -21,6 +21,7 @@ static const struct {
     {"rm", cmd_rm, "remove files and trees there"},
     {"mkdir", cmd_mkdir, "make directories there"},
     {"ping", cmd_ping, "call every RPC program of a host, and time the answers"},
+    {"baseline", cmd_baseline, "measure what a server gives, and choose a block size"},
     {"spray", cmd_spray, "send many packets to a host, and count what arrives"},
 };
 

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/baseline_against.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL ? text : "";
+}
+
+static bool is_point(const json_t *saved, const struct baseline_point *point)
+{
+    return strcmp(text_of(saved, "kind"), point->kind == LOAD_READ ? "read" : "write") == 0 &&
+           strcmp(text_of(saved, "pattern"), point->random ? "random" : "sequential") == 0 &&
+           strcmp(text_of(saved, "transport"), baseline_transport_name(point->transport)) == 0 &&
+           json_integer_value(json_object_get(saved, "block_bytes")) == point->block_bytes &&
+           json_integer_value(json_object_get(saved, "in_flight")) == point->in_flight;
+}
+
+static void add(struct baseline_changes *changes, const struct baseline_change *change)
+{
+    struct baseline_change *kept = &changes->changes[changes->count];
+    bool both = change->before > 0 && change->now > 0;
+
+    *kept = *change;
+    kept->factor =
+        both ? change->is_time ? change->before / change->now : change->now / change->before
+        : change->now > 0 ? 1000
+                          : 0;
+    if (change->before <= 0 && change->now <= 0) {
+        kept->factor = 1;
+    }
+    changes->slower += kept->factor < BASELINE_SLOWER_FACTOR ? 1 : 0;
+    changes->faster += kept->factor > BASELINE_FASTER_FACTOR ? 1 : 0;
+    changes->count++;
+}
+
+static void compare_points(const json_t *points, struct baseline *baseline,
+                           struct baseline_changes *changes)
+{
+    for (uint32_t i = 0; i < baseline->point_count; i++) {
+        const struct baseline_point *point = &baseline->points[i];
+        for (size_t n = 0; n < json_array_size(points); n++) {
+            const json_t *saved = json_array_get(points, n);
+            if (!is_point(saved, point)) {
+                continue;
+            }
+            struct baseline_change change = {
+                .before = json_number_value(json_object_get(saved, "bytes_per_second")),
+                .now = baseline_rate(point),
+            };
+            char size[32];
+            (void)snprintf(change.what, sizeof change.what, "%s%s %s over %s, %u at a time",
+                           point->random ? "random " : "",
+                           point->kind == LOAD_READ ? "read" : "write",
+                           baseline_size_text(point->block_bytes, size),
+                           baseline_transport_name(point->transport), point->in_flight);
+            add(changes, &change);
+            break;
+        }
+    }
+}
+
+static void compare_small(const json_t *small, struct baseline *baseline,
+                          struct baseline_changes *changes)
+{
+    const json_t *operations = json_object_get(small, "operations");
+
+    for (int i = 0; baseline->small.file_count > 0 && i < BASELINE_OP_COUNT; i++) {
+        const char *name = baseline_op_name((enum baseline_op)i);
+        for (size_t n = 0; n < json_array_size(operations); n++) {
+            const json_t *saved = json_array_get(operations, n);
+            int64_t median_ns = samples_percentile(&baseline->small.ops[i], 0.5);
+            if (strcmp(text_of(saved, "name"), name) == 0) {
+                struct baseline_change change = {
+                    .before = json_number_value(json_object_get(saved, "p50_ms")),
+                    .now = (double)median_ns / 1e6,
+                    .is_time = true,
+                };
+                (void)snprintf(change.what, sizeof change.what, "%s", name);
+                add(changes, &change);
+            }
+        }
+    }
+}
+
+int baseline_compare(const char *path, struct baseline *baseline, struct baseline_changes *changes,
+                     struct err *err)
+{
+    json_error_t problem;
+    FILE *file = fopen(path, "r");
+
+    *changes = (struct baseline_changes){0};
+    if (file == NULL) {
+        return err_set(err, -errno, "%s: %s", path, strerror(errno));
+    }
+    json_t *saved = json_loadf(file, JSON_REJECT_DUPLICATES, &problem);
+    (void)fclose(file);
+    if (saved == NULL) {
+        return err_set(err, -EINVAL, "%s:%d: %s", path, problem.line, problem.text);
+    }
+    const json_t *points = json_object_get(saved, "points");
+    if (!json_is_array(points)) {
+        json_decref(saved);
+        return err_set(err, -EINVAL, "%s: no saved baseline: it has no \"points\"", path);
+    }
+    size_t most = (size_t)baseline->point_count + BASELINE_OP_COUNT * 2;
+    changes->changes = calloc(most, sizeof *changes->changes);
+    if (changes->changes == NULL) {
+        json_decref(saved);
+        return err_set(err, -ENOMEM, "out of memory");
+    }
+    (void)snprintf(changes->url, sizeof changes->url, "%s", text_of(saved, "url"));
+    compare_points(points, baseline, changes);
+    compare_small(json_object_get(saved, "small_files"), baseline, changes);
+    json_decref(saved);
+    return 0;
+}
+
+void baseline_changes_free(struct baseline_changes *changes)
+{
+    free(changes->changes);
+    changes->changes = NULL;
+}
+
+static const char *value_text(const struct baseline_change *change, double value, char text[32])
+{
+    if (change->is_time) {
+        (void)snprintf(text, 32, "%.3f ms", value);
+        return text;
+    }
+    return value > 0 ? baseline_rate_text(value, text) : "nothing";
+}
+
+void baseline_changes_print(FILE *file, const struct baseline_changes *changes)
+{
+    char before[32], now[32];
+
+    fprintf(file, "\nagainst %s\n", changes->url);
+    if (changes->count == 0) {
+        fputs("  nothing was measured both times\n", file);
+        return;
+    }
+    fprintf(file, "  %-44s %12s %12s\n", "", "then", "now");
+    for (uint32_t i = 0; i < changes->count; i++) {
+        const struct baseline_change *change = &changes->changes[i];
+        const char *word = change->factor < BASELINE_SLOWER_FACTOR   ? "  slower"
+                           : change->factor > BASELINE_FASTER_FACTOR ? "  faster"
+                                                                     : "";
+        fprintf(file, "  %-44s %12s %12s  x%.2f%s\n", change->what,
+                value_text(change, change->before, before), value_text(change, change->now, now),
+                change->factor, word);
+    }
+    fprintf(file, "  %u slower, %u faster, %u as before\n", changes->slower, changes->faster,
+            changes->count - changes->slower - changes->faster);
+}
+
+void baseline_changes_report(struct report *report, const struct baseline_changes *changes)
+{
+    struct report *object = report_add_object(report, "against");
+
+    report_add_text(object, "url", changes->url);
+    report_add_u64(object, "slower", changes->slower);
+    report_add_u64(object, "faster", changes->faster);
+    struct report *array = report_add_array(object, "changes");
+    for (uint32_t i = 0; i < changes->count; i++) {
+        const struct baseline_change *change = &changes->changes[i];
+        struct report *entry = report_add_object(array, NULL);
+        report_add_text(entry, "what", change->what);
+        report_add_text(entry, "unit", change->is_time ? "ms" : "bytes_per_second");
+        report_add_real(entry, "before", change->before);
+        report_add_real(entry, "now", change->now);
+        report_add_real(entry, "factor", change->factor);
+    }
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A baseline beside one that was saved before. */
+#ifndef CLI_BASELINE_AGAINST_H
+#define CLI_BASELINE_AGAINST_H
+
+#include "probe/baseline.h"
+
+#include <stdio.h>
+
+/* From here on a point is slower, or faster, than it was; less is what runs differ by anyway. */
+#define BASELINE_SLOWER_FACTOR 0.75
+#define BASELINE_FASTER_FACTOR 1.33
+
+struct baseline_change {
+    char what[96];
+    double before, now; /* bytes a second, or milliseconds */
+    double factor;      /* how many times faster it is now; under 1: slower */
+    bool is_time;
+};
+
+struct baseline_changes {
+    struct baseline_change *changes; /* what was measured both times */
+    uint32_t count;
+    uint32_t slower, faster;
+    char url[512]; /* what was measured then */
+};
+
+/* Reads what `holdfast baseline --save` has written. -errno, -EINVAL: it is something else. */
+int baseline_compare(const char *path, struct baseline *baseline, struct baseline_changes *changes,
+                     struct err *err) MUST_USE;
+void baseline_changes_free(struct baseline_changes *changes);
+
+void baseline_changes_print(FILE *file, const struct baseline_changes *changes);
+void baseline_changes_report(struct report *report, const struct baseline_changes *changes);
+
+#endif

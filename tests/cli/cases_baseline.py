@@ -1,0 +1,207 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""`holdfast baseline`: the stories it must tell, the numbers it must get right, what it leaves."""
+import contextlib
+import json
+import os
+import re
+import subprocess
+import time
+import xml.dom.minidom
+
+from cli import (CANNOT, DONE, FINDING, USAGE, Serving, check, equal, holdfast, own_namespaces,
+                 quiet, run, write)
+
+
+def baseline(*arguments, **more):
+    return holdfast('baseline', *arguments, timeout=120, **more)
+
+
+def url(server, path, words=''):
+    return f'nfs://127.0.0.1:{server.port}{path}?mountport={server.port}{words}'
+
+
+def serving(work, options='rw,sync,no_root_squash,insecure', **more):
+    return Serving(*quiet(work), f'{work}/export({options})', **more)
+
+
+def numbers(*arguments):
+    ended = baseline('--json', *arguments)
+    check(ended.code in (DONE, FINDING), f'{ended.code}: {ended.err}')
+    return json.loads(ended.out)
+
+
+def points(said, **where):
+    """The points that are so, by block size."""
+    return {point['block_bytes']: point for point in said['points']
+            if all(point[key] == value for key, value in where.items())}
+
+
+@contextlib.contextmanager
+def bursts_are_dropped():
+    """An Ethernet whose receiver has room for two full frames in a row, and then is quick."""
+    subprocess.run(['ip', 'link', 'set', 'lo', 'mtu', '1500'], check=True)
+    rules = ('table netdev t {\n chain c {\n  type filter hook ingress device lo priority 0\n'
+             '  ip protocol udp ip length > 500 limit rate over 1000/second burst 2 packets drop\n'
+             ' }\n}\n')
+    subprocess.run(['nft', '-f', '-'], input=rules, text=True, check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(['nft', 'delete', 'table', 'netdev', 't'], check=True)
+        subprocess.run(['ip', 'link', 'set', 'lo', 'mtu', '65536'], check=True)
+
+
+# ---- stories ---------------------------------------------------------------------------------
+
+def the_block_size_that_works_is_found(work):
+    """1 KiB is slow and clean, 8 KiB collapses into one-second waits, 2 KiB is best; TCP needs no
+    such care."""
+    with serving(work) as server, bursts_are_dropped():
+        arguments = ['--kind', 'read', '--block', '1k,2k,4k,8k', '--in-flight', '1', '--delay',
+                     '12000', '--size', '128k', '--files', '0', '--time', '1',
+                     url(server, f'{work}/export', '&timeo=10')]
+        said = numbers(*arguments)
+        udp = points(said, transport='udp')
+        equal([udp[size]['fragments'] for size in (1024, 2048, 4096, 8192)], [1, 2, 3, 6],
+              'fragments')
+        for size in (1024, 2048):
+            equal(udp[size]['retransmitted'], 0, f'retransmitted with {size}')
+        check(udp[2048]['bytes_per_second'] > 1.2 * udp[1024]['bytes_per_second'], udp)
+        for size in (4096, 8192):
+            check(udp[size]['retransmitted'] > 0, udp[size])
+            check(udp[size]['waited_s'] > 0.7 * udp[size]['elapsed_s'], udp[size])
+            check(udp[size]['bytes_per_second'] < udp[1024]['bytes_per_second'] / 2, udp[size])
+        choice = {one['transport']: one['block_bytes'] for one in said['choice']}
+        equal(choice['udp'], 2048, 'the block size for UDP')
+        text = json.dumps(said['advice'])
+        for words in ('reading over udp: 2 KiB is the block size to choose', 'rsize=2048',
+                      'large blocks over UDP lose datagrams', '6 IP fragments', 'use TCP'):
+            check(words in text, f'{words!r} is not said in {text}')
+
+
+def stable_storage_is_told_from_the_network(work):
+    """A flush of 20 ms: CREATE, COMMIT and SETATTR wait for one each, LOOKUP for none; on an async
+    export nobody does."""
+    slow = dict(os.environ, LD_PRELOAD=os.environ['HOLDFAST_SLOWSYNC'], SLOWSYNC_US='20000')
+    for how, waits in (('sync', True), ('async', False)):
+        with serving(work, f'rw,{how},no_root_squash,insecure', env=slow) as server:
+            said = numbers('--kind', 'read', '--block', '64k', '--size', '64k', '--time', '0.02',
+                           '--proto', 'tcp', '--files', '10', url(server, f'{work}/export'))
+        small = said['small_files']
+        medians = {op['name']: op['p50_ms'] for op in small['operations']}
+        equal(small['waits_for_storage'], waits, how)
+        text = json.dumps(said['advice'])
+        if waits:
+            for name in ('CREATE', 'COMMIT', 'SETATTR', 'WRITE FILE_SYNC', 'REMOVE'):
+                check(medians[name] >= 20, f'{name}: {medians[name]} ms')
+            check(60 <= small['storage_ms'] <= small['unpack_ms'], small)
+            check('synchronous writing costs' in text, text)
+        else:
+            check('does not keep small files waiting' in text, text)
+
+
+# ---- numbers ---------------------------------------------------------------------------------
+
+def calls_are_those_of_a_capture(work):
+    """What tshark counts on the wire."""
+    capture = f'{work}/capture.pcap'
+    with serving(work) as server:
+        command = ['tcpdump', '-i', 'lo', '-U', '--immediate-mode', '-B', '16384', '-s', '300',
+                   '-w', capture, '-Z', 'root', f'port {server.port}']
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as dump:
+            check('listening on' in dump.stderr.readline(), 'tcpdump does not listen')
+            said = numbers('--kind', 'read', '--block', '4k,16k', '--in-flight', '1', '--delay',
+                           '2000', '--size', '1m', '--files', '0', '--time', '0.3', '--proto',
+                           'udp', url(server, f'{work}/export'))
+            size = -1
+            while size != os.path.getsize(capture):  # it has written what it has seen
+                size = os.path.getsize(capture)
+                time.sleep(1)
+            dump.terminate()
+        for size, point in points(said, transport='udp').items():
+            shown = subprocess.run(
+                ['tshark', '-r', capture, '-d', f'udp.port=={server.port},rpc', '-Y',
+                 f'rpc.msgtyp == 0 && nfs.procedure_v3 == 6 && nfs.count3 == {size}'],
+                capture_output=True, text=True, check=True).stdout
+            seen = len(shown.splitlines())
+            check(0 <= seen - point['calls'] <= 1, f'{size}: {seen} READs seen, {point["calls"]} '
+                                                   'told')
+
+
+def what_was_saved_is_compared_with(work):
+    saved = f'{work}/saved.json'
+    with serving(work) as server:
+        common = ['--block', '4k,64k', '--size', '256k', '--time', '0.05', '--files', '5',
+                  '--in-flight', '2', url(server, f'{work}/export')]
+        baseline('--save', saved, '--html', f'{work}/page.html', *common).ends(DONE)
+        with open(saved, encoding='utf-8') as file:
+            said = json.load(file)
+        for point in said['points']:
+            point['bytes_per_second'] *= 1000
+        write(saved, json.dumps(said))
+        ended = baseline('--against', saved, *common).ends(FINDING)
+        ended.says('slower', 'read 64 KiB over tcp, 2 at a time', where='out')
+        for point in said['points']:
+            point['bytes_per_second'] /= 1e6
+        for op in said['small_files']['operations']:
+            op['p50_ms'] *= 1000
+        write(saved, json.dumps(said))
+        ended = baseline('--against', saved, *common).ends(DONE).says(' 0 slower', where='out')
+        write(saved, '{"points": [\n')
+        baseline('--against', saved, *common).ends(CANNOT).says(f'{saved}:')
+        write(saved, '[]')
+        baseline('--against', saved, *common).ends(CANNOT).says('no saved baseline')
+        baseline('--against', f'{work}/none', *common).ends(USAGE).says('No such file')
+    with open(f'{work}/page.html', encoding='utf-8') as file:
+        page = file.read()
+    plots = re.findall(r'<svg.*?</svg>', page, re.DOTALL)
+    equal(len(plots), 2, 'plots')
+    for plot in plots:
+        lines = xml.dom.minidom.parseString(plot).getElementsByTagName('polyline')
+        equal(len(lines), 2, 'curves')
+
+
+# ---- what it works on ------------------------------------------------------------------------
+
+def nothing_is_left_behind(work):
+    quick = ['--block', '8k', '--size', '64k', '--time', '0.02', '--files', '3']
+    with serving(work) as server:
+        baseline(*quick, url(server, f'{work}/export')).ends(DONE)
+        equal(os.listdir(f'{work}/export'), [], 'left')
+
+
+def a_file_is_only_read(work):
+    path = f'{work}/export/file'
+    write(path, 'words ' * 10000)
+    before = os.stat(path)
+    with serving(work) as server:
+        said = numbers('--block', '4k,1m', '--time', '0.02', url(server, path))
+        check(said['points'] and all(one['kind'] == 'read' for one in said['points']), said)
+        equal({one['block_bytes'] for one in said['points']}, {4096}, 'blocks that the file has')
+        after = os.stat(path)
+        equal((after.st_mtime_ns, after.st_size, os.listdir(f'{work}/export')),
+              (before.st_mtime_ns, before.st_size, ['file']), 'the file')
+
+
+def what_cannot_be_done_is_said(work):
+    write(f'{work}/export/empty', '')
+    with serving(work, 'ro,insecure') as server:
+        baseline('--quick', url(server, f'{work}/export')).ends(CANNOT).says('NFS3ERR_ROFS')
+        baseline('--quick', url(server, f'{work}/export/none')).ends(CANNOT).says('NFS3ERR_NOENT')
+        baseline('--quick', url(server, f'{work}/export/empty')).ends(CANNOT).says('neither')
+        port = server.port
+    baseline('--quick', f'nfs://127.0.0.1:{port}/x?mountport={port}').ends(CANNOT).says('127.0.0.1')
+    for arguments in (['--block', '0'], ['--block', '8k,4k'], ['--block', '2m'], ['--block', ''],
+                      ['--in-flight', '0'], ['--proto', 'sctp'], ['--time', 'x'], ['--delay', '-1'],
+                      ['--kind', ''], ['--files', '1e3'], ['--frobnicate']):
+        baseline(*arguments, 'nfs://127.0.0.1/x').ends(USAGE).says(arguments[0])
+    baseline().ends(USAGE).says('nfs://HOST/PATH')
+    baseline('http://127.0.0.1/x').ends(USAGE)
+
+
+if __name__ == '__main__':
+    own_namespaces()
+    run([the_block_size_that_works_is_found, stable_storage_is_told_from_the_network,
+         calls_are_those_of_a_capture, what_was_saved_is_compared_with, nothing_is_left_behind,
+         a_file_is_only_read, what_cannot_be_done_is_said])
