@@ -11,6 +11,7 @@ enum command_status {
 };
 
 int cmd_baseline(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
 int cmd_exports(int argc, char **argv);
 int cmd_get(int argc, char **argv);
 int cmd_ls(int argc, char **argv);

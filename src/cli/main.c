@@ -22,6 +22,7 @@ static const struct {
     {"mkdir", cmd_mkdir, "make directories there"},
     {"ping", cmd_ping, "call every RPC program of a host, and time the answers"},
     {"baseline", cmd_baseline, "measure what a server gives, and choose a block size"},
+    {"doctor", cmd_doctor, "walk up the layers to an export, and say what is wrong"},
     {"spray", cmd_spray, "send many packets to a host, and count what arrives"},
 };
 

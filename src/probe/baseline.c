@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define LONG_POINT_FACTOR 10U
+#define FILL_BYTES (128U * 1024) /* of a WRITE, when the file is made */
 
 const char *baseline_transport_name(enum baseline_transport transport)
 {
@@ -130,8 +131,11 @@ static int make_file(struct session *session, struct err *err)
 /* Writes the file full: a file with holes would be read from no disk. */
 static int fill_file(struct session *session, struct err *err)
 {
-    uint32_t size = session->mount->wsize;
+    struct client_mount *mount = session->mount;
+    uint32_t size = mount->wsize < FILL_BYTES ? mount->wsize : FILL_BYTES;
     uint64_t bytes = session->options->file_bytes;
+    int64_t limit_ns = session->options->fill_ms_max * 1000000LL;
+    int64_t start_ns = client_loop_fresh_ns(mount->loop);
     struct client_answer answer = {0};
     int status = 0;
 
@@ -149,6 +153,8 @@ static int fill_file(struct session *session, struct err *err)
             status = wrote == 0 || wrote > count ? -EIO : 0;
             at += wrote;
         }
+        bool late = limit_ns > 0 && client_loop_fresh_ns(mount->loop) - start_ns > limit_ns;
+        bytes = late && status == 0 ? at : bytes;
     }
     if (status == 0) {
         struct COMMIT3args args = {client_fh3(&session->file), 0, 0};
@@ -216,8 +222,7 @@ static bool is_wanted(const struct session *session, const struct baseline_point
     if (point->random ? !options->random : !options->sequential) {
         return false;
     }
-    return point->block_bytes <= most && point->block_bytes <= session->options->file_bytes &&
-           (session->has_dir || point->block_bytes <= session->file_bytes) &&
+    return point->block_bytes <= most && point->block_bytes <= session->file_bytes &&
            (point->transport == BASELINE_TCP || point->block_bytes <= LOAD_UDP_BLOCK_BYTES_MAX);
 }
 
@@ -304,11 +309,12 @@ static int measure(struct session *session, struct err *err)
     }
     baseline->rtmax = session->mount->rsize;
     baseline->wtmax = session->mount->wsize;
-    list_points(session);
+    bool data = options->block_count > 0 && (options->kinds[0] || options->kinds[1]);
     announce(session, 0, "writing the file to work on");
-    if (session->has_dir && baseline->point_count > 0) {
+    if (session->has_dir && data) {
         error = fill_file(session, err);
     }
+    list_points(session);
     if (error == 0) {
         error = measure_data(session, err);
     }

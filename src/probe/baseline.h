@@ -34,6 +34,7 @@ struct baseline_options {
     uint32_t duration_ms; /* of a point; those with losses take up to ten times as long */
     uint32_t receive_buffer_bytes;
     uint64_t file_bytes;
+    uint32_t fill_ms_max;      /* of writing it; then it is as long as it is; 0: no limit */
     uint32_t small_file_count; /* 0: no small-file baseline */
     /* Told before each point; may be NULL. */
     void (*progress)(void *owner, uint32_t done, uint32_t all, const char *what);
@@ -80,6 +81,7 @@ struct baseline_advice {
     char finding[BASELINE_TEXT_BYTES];
     char evidence[BASELINE_TEXT_BYTES];
     char change[BASELINE_TEXT_BYTES]; /* "": nothing */
+    double gain; /* how many times faster that would be; 0: nothing is wrong, or it is not known */
 };
 
 struct baseline {

@@ -13,6 +13,7 @@
 #define LOSSY_PART 0.01   /* from here on losses are told */
 #define AS_GOOD_PART 0.95 /* of the best rate */
 #define MUCH_FASTER 1.3
+#define GAIN_MAX 1000.0    /* more cannot be said of what hardly works */
 #define STORAGE_MS_MIN 0.1 /* waits that are shorter are not told from noise */
 #define STORAGE_FACTOR_MIN 2.0
 
@@ -132,8 +133,7 @@ static void say_losses(char text[BASELINE_TEXT_BYTES], const struct baseline_poi
 
     say(text, "%s: %s", size_of(point, size), rate_of(point, rate));
     if (result->calls == 0) {
-        say(text, ", no reply came whole in %.1f s though %llu calls were sent again",
-            (double)result->elapsed_ns / 1e9, (unsigned long long)result->retransmitted);
+        say(text, ", no reply came whole in %.1f s", (double)result->elapsed_ns / 1e9);
     }
     if (result->fragments > 1) {
         say(text, ", %s in %u IP fragments", point->kind == LOAD_READ ? "a reply" : "a call",
@@ -183,7 +183,7 @@ static const struct baseline_point *worst_loss(const struct baseline *baseline, 
     for (uint32_t i = 0; i < baseline->point_count; i++) {
         const struct baseline_point *point = &baseline->points[i];
         bool lossy = point->transport == BASELINE_UDP && point->kind == kind && !point->random &&
-                     baseline_resent_part(point) >= LOSSY_PART;
+                     (point->result.calls == 0 || baseline_resent_part(point) >= LOSSY_PART);
         if (lossy && (worst == NULL || baseline_rate(point) <= baseline_rate(worst))) {
             worst = point;
         }
@@ -209,7 +209,12 @@ static void judge_losses(struct baseline *baseline, enum load_kind kind)
         say(advice->evidence, "; one lost fragment loses the whole block, and it is %s again",
             kind == LOAD_READ ? "read" : "written");
     }
-    if (tcp != NULL && (udp == NULL || baseline_rate(tcp) >= baseline_rate(udp))) {
+    const struct baseline_point *better =
+        tcp != NULL && (udp == NULL || baseline_rate(tcp) >= baseline_rate(udp)) ? tcp : udp;
+    double rate_now = baseline_rate(worst);
+    advice->gain = better == NULL ? 0 : rate_now > 0 ? baseline_rate(better) / rate_now : GAIN_MAX;
+    advice->gain = advice->gain > GAIN_MAX ? GAIN_MAX : advice->gain;
+    if (better == tcp && tcp != NULL) {
         say(advice->change,
             "use TCP (%s here): it sends again only what was lost, so blocks may be large",
             rate_of(tcp, rate));
@@ -299,10 +304,11 @@ static void judge_storage(struct baseline *baseline)
         say(advice->evidence, "; %s do not wait", writes_wait ? "creates" : "stable writes");
     }
     double rest = small->per_file_ms - small->storage_ms;
+    advice->gain = small->per_file_ms / (rest > 0.01 ? rest : 0.01);
     say(advice->change,
         "storage that makes a flush cheap (a journal on a fast device, a cache that "
         "survives a power cut), or async and its risk: up to %.1f times faster",
-        small->per_file_ms / (rest > 0.01 ? rest : 0.01));
+        advice->gain);
 }
 
 void baseline_judge(struct baseline *baseline)

@@ -117,5 +117,8 @@ void baseline_report(struct report *report, struct baseline *baseline)
         if (baseline->advice[i].change[0] != '\0') {
             report_add_text(object, "change", baseline->advice[i].change);
         }
+        if (baseline->advice[i].gain > 0) {
+            report_add_real(object, "times_faster", baseline->advice[i].gain);
+        }
     }
 }

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Walks up the layers to an export, and says what is wrong. */
+#include "cli/command.h"
+
+#include "probe/doctor.h"
+#include "report/tree.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char help[] =
+    "usage: holdfast doctor [--json] nfs://HOST/PATH\n"
+    "\n"
+    "Walks up the layers to an export: name, route and interface, neighbour, ICMP echo,\n"
+    "packet sizes, portmapper, NFS over TCP and UDP, MOUNT, then short measurements in a\n"
+    "directory that it makes in PATH and removes. Stops at the layer that fails. Ends with\n"
+    "what it found, the costliest first: evidence, what to change, what that would gain.\n"
+    "\n"
+    "  --json    every number\n"
+    "\n"
+    "exit status: 0 nothing found, 1 something found, 2 usage\n"
+    "more: man 1 holdfast-doctor\n";
+
+static void print(const struct doctor *doctor)
+{
+    for (uint32_t i = 0; i < doctor->step_count; i++) {
+        const struct doctor_step *step = &doctor->steps[i];
+        printf("%-13s %-9s %s\n", step->layer, doctor_state_name(step->state), step->text);
+    }
+    if (doctor->stopped) {
+        puts("\nWhat lies above cannot work before this does.");
+    }
+    for (uint32_t i = 0; i < doctor->finding_count; i++) {
+        const struct doctor_finding *found = &doctor->findings[i];
+        printf("\n%u. %s\n    seen: %s\n    do:   %s\n", i + 1, found->finding, found->evidence,
+               found->change);
+        if (found->gain > 0) {
+            printf("    gain: about %.1f times faster\n", found->gain);
+        }
+    }
+    if (doctor->finding_count == 0) {
+        puts("\nNothing is wrong that can be seen from here.");
+    }
+}
+
+static void progress(void *owner, const char *what)
+{
+    (void)owner;
+    fprintf(stderr, "\r\033[Klooking at: %s", what);
+}
+
+static int run(const struct doctor_options *options, const char *url, bool json)
+{
+    struct doctor doctor;
+
+    doctor_run(options, &doctor);
+    if (options->progress != NULL) {
+        fputs("\r\033[K", stderr);
+    }
+    int status = doctor.finding_count > 0 || doctor.stopped ? COMMAND_FINDING : COMMAND_DONE;
+    if (json) {
+        struct report *report = report_new();
+        report_add_text(report, "url", url);
+        doctor_report(report, &doctor);
+        status = report_write_json(report, stdout) ? status : COMMAND_CANNOT;
+        report_free(report);
+    } else {
+        print(&doctor);
+    }
+    doctor_close(&doctor);
+    return status;
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+    struct doctor_options options = {0};
+    struct err err = {0};
+    const char *url = NULL;
+    bool json = false;
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            fputs(help, stdout);
+            return COMMAND_DONE;
+        }
+        if (strcmp(argv[i], "--json") == 0) {
+            json = true;
+        } else if (argv[i][0] == '-' || url != NULL) {
+            fprintf(stderr, "holdfast doctor: cannot use %s; see `holdfast doctor --help`\n",
+                    argv[i]);
+            return COMMAND_USAGE;
+        } else {
+            url = argv[i];
+        }
+    }
+    if (url == NULL) {
+        fputs("holdfast doctor: one nfs://HOST/PATH; see `holdfast doctor --help`\n", stderr);
+        return COMMAND_USAGE;
+    }
+    if (client_url_parse(url, &options.url, &err) != 0) {
+        fprintf(stderr, "holdfast doctor: %s: %s\n", url, err.text);
+        return COMMAND_USAGE;
+    }
+    options.progress = isatty(STDERR_FILENO) == 1 ? progress : NULL;
+    return run(&options, url, json);
+}
