@@ -11,6 +11,7 @@
 
 #define CLEAN_PART 0.001  /* resent calls; fewer is noise */
 #define LOSSY_PART 0.01   /* from here on losses are told */
+#define LOSSES_MIN 3      /* one may be a machine that paused */
 #define AS_GOOD_PART 0.95 /* of the best rate */
 #define MUCH_FASTER 1.3
 #define GAIN_MAX 1000.0    /* more cannot be said of what hardly works */
@@ -183,7 +184,8 @@ static const struct baseline_point *worst_loss(const struct baseline *baseline, 
     for (uint32_t i = 0; i < baseline->point_count; i++) {
         const struct baseline_point *point = &baseline->points[i];
         bool lossy = point->transport == BASELINE_UDP && point->kind == kind && !point->random &&
-                     (point->result.calls == 0 || baseline_resent_part(point) >= LOSSY_PART);
+                     (point->result.calls == 0 || (point->result.retransmitted >= LOSSES_MIN &&
+                                                   baseline_resent_part(point) >= LOSSY_PART));
         if (lossy && (worst == NULL || baseline_rate(point) <= baseline_rate(worst))) {
             worst = point;
         }

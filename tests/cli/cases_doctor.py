@@ -20,9 +20,10 @@ def url(server, path, words=''):
 
 def numbers(address, code=None):
     ended = doctor('--json', address)
-    check(ended.code in ((DONE, FINDING) if code is None else (code,)), f'{ended.code}: '
-                                                                       f'{ended.out}{ended.err}')
-    return json.loads(ended.out)
+    said = json.loads(ended.out)
+    check(ended.code in ((DONE, FINDING) if code is None else (code,)),
+          f'{ended.code}: {said["layers"]} {said["findings"]} {ended.err}')
+    return said
 
 
 def layers(said):
@@ -39,8 +40,8 @@ def sh(command):
 
 @contextlib.contextmanager
 def slow_wire(rate):
-    """lo as an Ethernet of that rate."""
-    sh(f'ip link set lo mtu 1500 && tc qdisc add dev lo root tbf rate {rate} burst 2k limit 4m')
+    """lo as a wire of that rate. What the shaper lets pass after a pause is less than a packet."""
+    sh(f'ip link set lo mtu 600 && tc qdisc add dev lo root tbf rate {rate} burst 700 limit 4m')
     try:
         yield
     finally:
