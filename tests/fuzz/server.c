@@ -233,7 +233,11 @@ static void talk(int fd, const uint8_t *bytes, size_t size_bytes)
     for (;;) {
         short events = (short)(POLLIN | (sent < size_bytes ? POLLOUT : 0));
         struct pollfd pollfd = {.fd = fd, .events = events};
-        FUZZ_CHECK(poll(&pollfd, 1, STREAM_MS_MAX) == 1);
+        int ready = poll(&pollfd, 1, STREAM_MS_MAX);
+        if (ready < 0 && errno == EINTR) {
+            continue; /* libFuzzer's own timer */
+        }
+        FUZZ_CHECK(ready == 1);
         if ((pollfd.revents & POLLOUT) != 0) {
             ssize_t n = send(fd, bytes + sent, size_bytes - sent, MSG_DONTWAIT);
             if (n < 0 && errno != EAGAIN) {
