@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RFC 1813 §5 and §3.3.19.
+ * RFC 1813 §5 and §3.3.19; RFC 1094 §A.5 and §2.2.18.
  *
  * 1. Ports come from the URL, else from the portmapper. Where none answers: NFS is at 2049, and
  *    MOUNT at the port of NFS, as servers with one port have it. If the URL has only the port of
@@ -10,10 +10,13 @@
  */
 #include "client/mount.h"
 
+#include "client/nfs2.h"
 #include "client/pmap.h"
 #include "proto/mount.h"
+#include "proto/nfs2.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +57,12 @@ static void set_cred(struct client_mount *mount)
 
 /* ---- where things are ---- */
 
+/* Versions 1 and 3 of MOUNT have the same procedures, of which MNT alone answers otherwise. */
+static uint32_t mount_version(const struct client_mount *mount)
+{
+    return mount->url.version == NFS_VERSION ? MOUNT_V1 : MOUNT_V3;
+}
+
 static struct client_rpc_options rpc_options(const struct client_mount *mount,
                                              const struct client_address *address)
 {
@@ -93,7 +102,7 @@ static bool serves_mount(const struct client_mount *mount, uint16_t port)
     client_address_set_port(&address, port);
     struct client_rpc_options options = rpc_options(mount, &address);
     options.prog = MOUNT_PROGRAM;
-    options.vers = MOUNT_V3;
+    options.vers = mount_version(mount);
     options.soft = true;
     options.insecure = true;
     options.timeo_ms = 1100;
@@ -116,10 +125,10 @@ static int find_ports(struct client_mount *mount, struct err *err)
 
     mount->mount_port = mount->url.mount_port;
     if (nfs_port == 0) {
-        error = find_port(mount, NFS_PROGRAM, NFS_V3, &nfs_port);
+        error = find_port(mount, NFS_PROGRAM, mount->url.version, &nfs_port);
         if (error == -ENOENT) {
-            return err_set(err, error, "%s does not offer NFS version 3 over %s", mount->url.host,
-                           transport);
+            return err_set(err, error, "%s does not offer NFS version %u over %s", mount->url.host,
+                           mount->url.version, transport);
         }
         nfs_port = error == 0 ? nfs_port : NFS_PORT;
     }
@@ -127,7 +136,7 @@ static int find_ports(struct client_mount *mount, struct err *err)
     if (mount->mount_port == 0 && mount->url.nfs_port != 0 && serves_mount(mount, nfs_port)) {
         mount->mount_port = nfs_port;
     } else if (mount->mount_port == 0 && error == 0) {
-        error = find_port(mount, MOUNT_PROGRAM, MOUNT_V3, &mount->mount_port);
+        error = find_port(mount, MOUNT_PROGRAM, mount_version(mount), &mount->mount_port);
     }
     mount->mount_port = mount->mount_port == 0 ? nfs_port : mount->mount_port;
     return 0;
@@ -142,7 +151,7 @@ static int mount_rpc_open(const struct client_mount *mount, struct client_rpc **
     client_address_set_port(&address, mount->mount_port);
     struct client_rpc_options options = rpc_options(mount, &address);
     options.prog = MOUNT_PROGRAM;
-    options.vers = MOUNT_V3;
+    options.vers = mount_version(mount);
     options.soft = true;
     options.timeo_ms = options.timeo_ms > 0 ? options.timeo_ms : mount->url.udp ? 1100 : 10000;
     return client_rpc_open(&options, rpc, err);
@@ -153,7 +162,27 @@ static struct dirpath dirpath(const char *path)
     return (struct dirpath){{(const uint8_t *)path, (uint32_t)strlen(path)}};
 }
 
-/* Returns 0, -errno, or a mountstat3. */
+/* The root's handle, if there is one: RFC 1813 §5.2.1, RFC 1094 §A.5.2. */
+static uint32_t take_root(struct client_mount *mount, const void *res)
+{
+    const struct mountres3 *res3 = res;
+    const struct fhstatus *res1 = res;
+
+    if (mount_version(mount) == MOUNT_V1) {
+        struct nfs_fh3 fh = {{res1->directory, sizeof res1->directory}};
+        if (res1->status == MNT3_OK) {
+            client_fh_set(&mount->root, &fh);
+        }
+        return res1->status;
+    }
+    if (res3->fhs_status == MNT3_OK) {
+        struct nfs_fh3 fh = {res3->mountinfo.fhandle.data};
+        client_fh_set(&mount->root, &fh);
+    }
+    return res3->fhs_status;
+}
+
+/* Returns 0, -errno, or a mountstat3, whose numbers are those of version 1 too. */
 static int mnt(struct client_mount *mount, struct client_rpc *rpc, const char *path,
                struct client_answer *answer)
 {
@@ -162,13 +191,11 @@ static int mnt(struct client_mount *mount, struct client_rpc *rpc, const char *p
     if (error != 0) {
         return error;
     }
-    const struct mountres3 *res = answer->res;
-    if (res->fhs_status == MNT3_OK) {
-        struct nfs_fh3 fh = {res->mountinfo.fhandle.data};
-        client_fh_set(&mount->root, &fh);
+    uint32_t status = take_root(mount, answer->res);
+    if (status == MNT3_OK) {
         (void)snprintf(mount->export_path, sizeof mount->export_path, "%s", path);
     }
-    return (int)res->fhs_status;
+    return status <= INT_MAX ? (int)status : -EBADMSG;
 }
 
 /* Is `path` the directory `above` or below it? */
@@ -264,6 +291,7 @@ static int find_export(struct client_mount *mount, struct err *err)
 static uint32_t choose_size(const struct client_mount *mount, uint32_t wanted, uint32_t max)
 {
     uint32_t size = wanted > 0 ? wanted : mount->url.udp ? UDP_TRANSFER_BYTES : TRANSFER_BYTES_MAX;
+    max = mount->url.version == NFS_VERSION && max == 0 ? NFS_MAXDATA : max;
     size = max > 0 && size > max ? max : size;
     return size > TRANSFER_BYTES_MAX ? TRANSFER_BYTES_MAX : size;
 }
@@ -276,7 +304,8 @@ static int open_nfs(struct client_mount *mount, const struct client_mount_option
     struct FSINFO3args args = {client_fh3(&mount->root)};
 
     options.prog = NFS_PROGRAM;
-    options.vers = NFS_V3;
+    options.vers = mount->url.version;
+    options.speak = options.vers == NFS_VERSION ? client_nfs2_call : NULL;
     options.soft = mount->url.soft;
     options.on_event = mount_options->on_event;
     options.owner = mount_options->owner;
@@ -366,7 +395,7 @@ static void say_umnt(struct client_mount *mount)
     client_address_set_port(&address, mount->mount_port);
     struct client_rpc_options options = rpc_options(mount, &address);
     options.prog = MOUNT_PROGRAM;
-    options.vers = MOUNT_V3;
+    options.vers = mount_version(mount);
     options.soft = true;
     options.timeo_ms = 500;
     options.retrans = 1;

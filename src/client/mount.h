@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An NFSv3 export in reach: the way from a URL to a root handle (portmapper, MOUNT, FSINFO), and
- * what all calls to it share.
+ * An export in reach, by NFSv3 or NFSv2: the way from a URL to a root handle (portmapper, MOUNT,
+ * FSINFO), and what all calls to it share.
  */
 #ifndef CLIENT_MOUNT_H
 #define CLIENT_MOUNT_H
@@ -27,7 +27,7 @@ struct client_mount_options {
 
 struct client_mount {
     struct client_loop *loop;
-    struct client_rpc *rpc; /* NFS */
+    struct client_rpc *rpc; /* NFS; spoken to in version 3 whatever it speaks (nfs2.h) */
     struct client_url url;
     struct client_address address; /* of NFS */
     uint16_t mount_port;

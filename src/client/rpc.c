@@ -582,8 +582,10 @@ int client_rpc_call_as(struct client_rpc *rpc, const struct proto_procedure *pro
 int client_rpc_call(struct client_rpc *rpc, uint32_t proc, const void *args,
                     client_reply_fn *replied, void *owner)
 {
+    if (rpc->options.speak != NULL) {
+        return rpc->options.speak(rpc, proc, args, replied, owner);
+    }
     const struct proto_procedure *procedure = find_procedure(rpc->version, proc);
-
     if (procedure == NULL && proc != 0) {
         return rpc->closing ? -ECANCELED : -EOPNOTSUPP;
     }

@@ -27,6 +27,8 @@
 #include <sys/socket.h>
 
 struct client_rpc;
+struct client_reply;
+typedef void client_reply_fn(void *owner, const struct client_reply *reply);
 
 #define CLIENT_CALL_COUNT_MAX 65536U /* calls of one client without a reply; more: -EAGAIN */
 #define CLIENT_BROKEN_STREAMS_MAX 3U
@@ -95,6 +97,10 @@ struct client_rpc_options {
     uint32_t reply_bytes_max;      /* 0: 1 MiB + 64 KiB */
     void (*on_event)(void *owner, const struct client_event *event); /* may be NULL */
     void *owner;
+    /* What client_rpc_call does, for callers that speak another version than the server's (nfs2.h);
+     * it uses client_rpc_call_as. NULL: they speak the same. */
+    int (*speak)(struct client_rpc *rpc, uint32_t proc, const void *args, client_reply_fn *replied,
+                 void *owner);
 };
 
 /* Does not wait for anything; a TCP connection is made when the first call is. */
@@ -132,7 +138,6 @@ struct client_reply {
     uint32_t transmissions;
     int64_t queued_ns, first_sent_ns, sent_ns, received_ns; /* 0: did not happen */
 };
-typedef void client_reply_fn(void *owner, const struct client_reply *reply);
 
 /* Starts a call. args is the procedure's generated struct, NULL if it has none. Returns 0, -EAGAIN
  * (too many calls), -ENOMEM, -EOPNOTSUPP (no such procedure is described, except 0), or -EINVAL
@@ -140,7 +145,8 @@ typedef void client_reply_fn(void *owner, const struct client_reply *reply);
 int client_rpc_call(struct client_rpc *rpc, uint32_t proc, const void *args,
                     client_reply_fn *replied, void *owner) MUST_USE;
 
-/* The same for a procedure that this describes, whatever the program is; it has no results. */
+/* The same for a procedure that this describes, whatever the program is. It has no results, or is
+ * one of the client's program and version. */
 int client_rpc_call_as(struct client_rpc *rpc, const struct proto_procedure *procedure,
                        uint32_t proc, const void *args, client_reply_fn *replied,
                        void *owner) MUST_USE;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/rto.h"
 
+#include "proto/nfs2.h"
 #include "proto/nfs3.h"
 
 #define BACKOFF_MAX 8U
@@ -13,10 +14,18 @@ static const uint8_t nfs3_classes[] = {
     [NFSPROC3_READDIR] = READ,  [NFSPROC3_READDIRPLUS] = READ, [NFSPROC3_COMMIT] = COMMIT,
 };
 
+static const uint8_t nfs2_classes[] = {
+    [NFSPROC_GETATTR] = META, [NFSPROC_LOOKUP] = LOOKUP, [NFSPROC_READLINK] = READ,
+    [NFSPROC_READ] = READ,    [NFSPROC_WRITE] = WRITE,   [NFSPROC_READDIR] = READ,
+};
+
 uint32_t client_rto_class(uint32_t prog, uint32_t vers, uint32_t proc)
 {
     if (prog == NFS_PROGRAM && vers == NFS_V3 && proc < COUNT_OF(nfs3_classes)) {
         return nfs3_classes[proc];
+    }
+    if (prog == NFS_PROGRAM && vers == NFS_VERSION && proc < COUNT_OF(nfs2_classes)) {
+        return nfs2_classes[proc];
     }
     return RTO_CLASS_NONE;
 }

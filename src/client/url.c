@@ -78,10 +78,11 @@ static int set_timeo(const struct setting *setting, struct client_url *url, stru
     return error;
 }
 
-static int set_version(const struct setting *setting, struct err *err)
+static int set_version(const struct setting *setting, struct client_url *url, struct err *err)
 {
-    if (strcmp(setting->value, "3") != 0) {
-        return err_set(err, -EINVAL, "version is 3, not '%s'", setting->value);
+    url->version = strcmp(setting->value, "2") == 0 ? 2 : 3;
+    if (url->version == 3 && strcmp(setting->value, "3") != 0) {
+        return err_set(err, -EINVAL, "version is 2 or 3, not '%s'", setting->value);
     }
     return 0;
 }
@@ -102,7 +103,7 @@ static int apply(const struct setting *setting, struct client_url *url, struct e
         }
     }
     if (strcmp(word, "version") == 0 || strcmp(word, "vers") == 0) {
-        return set_version(setting, err);
+        return set_version(setting, url, err);
     }
     if (strcmp(word, "proto") == 0) {
         return set_proto(setting, url, err);
@@ -230,7 +231,7 @@ int client_url_parse(const char *text, struct client_url *url, struct err *err)
 {
     struct err why = {0};
 
-    *url = (struct client_url){0};
+    *url = (struct client_url){.version = 3};
     if (strncmp(text, SCHEME, strlen(SCHEME)) != 0) {
         return err_set(err, -EINVAL, "'%s' is not nfs://HOST/PATH", text);
     }

@@ -2,7 +2,7 @@
 /*
  * nfs://HOST[:PORT]/PATH[?WORD=VALUE&...] as libnfs has them, and what nfs(5) options people want.
  *
- *     version=3             the only one so far
+ *     version=3|2           of NFS (also vers=); 3. With 2, MOUNT is version 1
  *     proto=tcp|udp         tcp
  *     nfsport= mountport= pmapport=    instead of asking the portmapper (PORT is the same as
  * nfsport) uid= gid=             who the server takes us for; otherwise who runs the program rsize=
@@ -26,6 +26,7 @@ struct client_url {
     char host[CLIENT_HOST_BYTES_MAX]; /* without the brackets of an IPv6 address */
     char path[CLIENT_PATH_BYTES_MAX]; /* %XX decoded; starts with a slash, and has no other needless
                                        * ones, except one at the end if the URL had it */
+    uint32_t version; /* of NFS: 2 or 3 */
     bool udp;
     bool soft;
     bool insecure;

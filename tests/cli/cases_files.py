@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -14,9 +15,9 @@ from cli import (BINARY, CANNOT, DONE, FINDING, USAGE, Serving, check, equal, ho
                  write)
 
 
-def serving(work, port=0):
+def serving(work, port=0, options='rw,no_root_squash,insecure'):
     return Serving('--state', f'{work}/state', '--portmap', 'off', '--bind', '127.0.0.1', '--bind',
-                   '::1', '--port', port, f'{work}/export(rw,no_root_squash,insecure)')
+                   '::1', '--port', port, f'{work}/export({options})')
 
 
 def url(work, port, path='', words='', host='127.0.0.1'):
@@ -59,10 +60,12 @@ def modes_and_times(path):
 
 
 class Lossy:
-    """A UDP proxy before a server that loses part of the datagrams, both ways."""
+    """A UDP proxy before a server that loses part of the datagrams, both ways, and calls that
+    `lets` says no of."""
 
-    def __init__(self, port, loss, seed):
+    def __init__(self, port, loss, seed, lets=lambda call: True):
         self.random, self.loss, self.lost = random.Random(seed), loss, 0
+        self.lets, self.passed = lets, 0
         self.server = ('127.0.0.1', port)
         self.front = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
@@ -95,7 +98,8 @@ class Lossy:
                 back.connect(self.server)
                 self.backs[client] = back
                 threading.Thread(target=self.backwards, args=(back, client), daemon=True).start()
-            if not self.loses():
+            if self.lets(data) and not self.loses():
+                self.passed += 1
                 self.backs[client].send(data)
 
     def __enter__(self):
@@ -105,6 +109,11 @@ class Lossy:
     def __exit__(self, *_):
         for one in (self.front, *self.backs.values()):
             one.close()
+
+
+def only_v2(call):
+    """NFS version 2, or MOUNT version 1."""
+    return struct.unpack('>2I', call[12:20]) in ((100003, 2), (100005, 1))
 
 
 # ---- trees -----------------------------------------------------------------------------------
@@ -127,15 +136,43 @@ def a_tree_goes_there_and_back(work):
             subprocess.run(['rm', '-r', f'{work}/back'], check=True)
 
 
+def a_tree_goes_there_and_back_by_version_2(work):
+    """500 files in pieces of 8 KiB; and nothing but NFSv2 and MOUNT v1 is spoken: a server that is
+    asked for version 3 through this proxy does not answer."""
+    make_tree(f'{work}/tree', 500, 4)
+    with serving(work, options='rw,async,no_root_squash,insecure') as server:
+        with Lossy(server.port, 0, 0, only_v2) as proxy:
+            for port, host, words in ((proxy.port, '127.0.0.1', 'vers=2&proto=udp'),
+                                      (server.port, '[::1]', 'version=2'),
+                                      (server.port, '127.0.0.1', 'vers=2&rsize=1000&wsize=3000')):
+                def at(path):
+                    return url(work, port, path, words, host)
+                holdfast('put', '-r', '-p', f'{work}/tree', at('/'), timeout=300).ends(DONE)
+                same(f'{work}/tree', f'{work}/export/tree', f'put {words}')
+                equal(modes_and_times(f'{work}/export/tree'), modes_and_times(f'{work}/tree'),
+                      'put -p')
+                holdfast('get', '-r', '-p', at('/tree'), f'{work}/back', timeout=300).ends(DONE)
+                same(f'{work}/tree', f'{work}/back', f'get {words}')
+                equal(modes_and_times(f'{work}/back'), modes_and_times(f'{work}/tree'), 'get -p')
+                holdfast('rm', '-r', at('/tree'), timeout=300).ends(DONE)
+                equal(os.listdir(f'{work}/export'), [], 'what rm -r left')
+                subprocess.run(['rm', '-r', f'{work}/back'], check=True)
+            check(proxy.passed > 5000, f'only {proxy.passed} datagrams came through the proxy')
+
+
 def five_percent_loss(work):
     make_tree(f'{work}/tree', 120, 2)
     with serving(work) as server, Lossy(server.port, 0.05, 3) as proxy:
-        at = url(work, proxy.port, '', 'proto=udp')
-        holdfast('put', '-r', f'{work}/tree', at.replace('?', '/?'), timeout=120).ends(DONE)
-        same(f'{work}/tree', f'{work}/export/tree', 'put')
-        holdfast('get', '-r', at.replace('?', '/tree?'), f'{work}/back', timeout=120).ends(DONE)
-        same(f'{work}/tree', f'{work}/back', 'get')
-        check(proxy.lost > 50, f'only {proxy.lost} datagrams were lost')
+        for words in ('proto=udp', 'proto=udp&vers=2'):
+            before = proxy.lost
+            at = url(work, proxy.port, '', words)
+            holdfast('put', '-r', f'{work}/tree', at.replace('?', '/?'), timeout=300).ends(DONE)
+            same(f'{work}/tree', f'{work}/export/tree', f'put, {words}')
+            holdfast('get', '-r', at.replace('?', '/tree?'), f'{work}/back',
+                     timeout=300).ends(DONE)
+            same(f'{work}/tree', f'{work}/back', f'get, {words}')
+            check(proxy.lost - before > 50, f'only {proxy.lost - before} datagrams were lost')
+            subprocess.run(['rm', '-r', f'{work}/back', f'{work}/export/tree'], check=True)
 
 
 def restarts_during(work, server, command, sign, count):
@@ -201,6 +238,35 @@ def ls_and_stat_say_what_is_there(work):
         equal(holdfast('ls', f'nfs://127.0.0.1:{server.port}/').ends(DONE).out.split()[0],
               f'{work}/export', 'the exports of a host')
         equal(holdfast('ls', '-d', url(work, server.port, '/d')).ends(DONE).out, 'd\n', 'ls -d')
+
+
+def version_2_says_what_it_can(work):
+    """Kinds, device numbers, and a size that is more than 32 bits."""
+    os.mkfifo(f'{work}/export/pipe')
+    os.mknod(f'{work}/export/tty', 0o020640, os.makedev(4, 65))
+    os.symlink('to/where', f'{work}/export/link')
+    with open(f'{work}/export/large', 'wb') as file:
+        file.truncate(5 << 30)
+    with serving(work) as server:
+        def at(path, words='vers=2'):
+            return url(work, server.port, path, words)
+        lines = holdfast('ls', '-l', at('/')).ends(DONE).out.splitlines()
+        for line, start, rest in zip(lines, '-lpc', ('4294967295', 'link -> to/where', 'pipe',
+                                                      '   4,   65 ')):
+            check(line[0] == start and rest in line, line)
+        one = json.loads(holdfast('stat', '--json', at('/pipe')).ends(DONE).out)['objects'][0]
+        equal((one['type'], one['fileid'], len(one['handle'])),
+              ('fifo', os.stat(f'{work}/export/pipe').st_ino, 64), 'stat')
+        equal(holdfast('ls', f'nfs://127.0.0.1:{server.port}/?vers=2').ends(DONE).out.split()[0],
+              f'{work}/export', 'the exports of a host, by MOUNT version 1')
+        holdfast('ls', at('/none')).ends(FINDING).says('NOENT')
+        holdfast('mkdir', '-p', at('/a/b')).ends(DONE)
+        holdfast('rm', at('/a')).ends(FINDING).says('ISDIR')
+        holdfast('rm', '-r', at('/a')).ends(DONE)
+        check(not os.path.exists(f'{work}/export/a'), 'rm -r')
+        write(f'{work}/export/middle', 'x' * 100000)
+        equal(holdfast('get', at('/middle'), '-').ends(DONE).out, 'x' * 100000, 'get')
+        holdfast('ls', at('/', 'vers=4')).ends(USAGE).says('version is 2 or 3')
 
 
 def targets_are_chosen_as_cp_does(work):
@@ -270,6 +336,7 @@ def what_cannot_be_reached_is_told_at_once(work):
 
 
 if __name__ == '__main__':
-    run([a_tree_goes_there_and_back, five_percent_loss, the_server_restarts_midway,
-         ls_and_stat_say_what_is_there, targets_are_chosen_as_cp_does,
+    run([a_tree_goes_there_and_back, a_tree_goes_there_and_back_by_version_2, five_percent_loss,
+         the_server_restarts_midway, ls_and_stat_say_what_is_there, version_2_says_what_it_can,
+         targets_are_chosen_as_cp_does,
          directories_are_made_and_removed, what_cannot_be_reached_is_told_at_once])

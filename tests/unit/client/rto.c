@@ -3,6 +3,7 @@
 #include "client/rto.h"
 
 #include "lib/unit.h"
+#include "proto/nfs2.h"
 #include "proto/nfs3.h"
 
 #define MS 1000000LL
@@ -81,6 +82,12 @@ static void procedures_have_classes(void **state)
     assert_int_equal(read, client_rto_class(NFS_PROGRAM, NFS_V3, NFSPROC3_READDIRPLUS));
     assert_int_not_equal(read, client_rto_class(NFS_PROGRAM, NFS_V3, NFSPROC3_GETATTR));
     assert_int_not_equal(read, client_rto_class(NFS_PROGRAM, NFS_V3, NFSPROC3_WRITE));
+    assert_int_equal(read, client_rto_class(NFS_PROGRAM, NFS_VERSION, NFSPROC_READ));
+    assert_int_equal(read, client_rto_class(NFS_PROGRAM, NFS_VERSION, NFSPROC_READDIR));
+    assert_int_equal(client_rto_class(NFS_PROGRAM, NFS_V3, NFSPROC3_WRITE),
+                     client_rto_class(NFS_PROGRAM, NFS_VERSION, NFSPROC_WRITE));
+    assert_int_equal(client_rto_class(NFS_PROGRAM, NFS_VERSION, NFSPROC_CREATE), RTO_CLASS_NONE);
+    assert_int_equal(client_rto_class(NFS_PROGRAM, NFS_VERSION, NFSPROC_STATFS), RTO_CLASS_NONE);
 }
 
 int main(void)

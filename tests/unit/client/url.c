@@ -48,6 +48,7 @@ static void settings(void **state)
                                       "readahead=1048576&dircache=0&auto-traverse-mounts=0",
                                       &url, &err),
                      0);
+    assert_int_equal(url.version, 3);
     assert_true(url.has_uid && url.uid == 0);
     assert_true(url.has_gid && url.gid == UINT32_MAX);
     assert_int_equal(url.nfs_port, 2049);
@@ -58,6 +59,10 @@ static void settings(void **state)
     assert_int_equal(url.wsize, 4096);
     assert_int_equal(url.timeo_ms, 1100);
     assert_int_equal(url.retrans, 5);
+    assert_int_equal(client_url_parse("nfs://s/e?vers=2", &url, &err), 0);
+    assert_int_equal(url.version, 2);
+    assert_int_equal(client_url_parse("nfs://s/e", &url, &err), 0);
+    assert_int_equal(url.version, 3);
 
     assert_int_equal(client_url_parse("nfs://s/e?soft=1&hard&insecure=0&proto=tcp&&", &url, &err),
                      0);
@@ -81,6 +86,8 @@ static void mistakes(void **state)
         {"nfs://s/a%zz", "path"},
         {"nfs://s/a%00b", "path"},
         {"nfs://s/e?version=4", "version"},
+        {"nfs://s/e?vers=", "version"},
+        {"nfs://s/e?vers=22", "version"},
         {"nfs://s/e?proto=sctp", "proto"},
         {"nfs://s/e?uid=root", "uid"},
         {"nfs://s/e?uid=-1", "uid"},

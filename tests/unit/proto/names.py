@@ -6,7 +6,7 @@
 
 libnfs.c shows that bytes agree; a swapped pair of fields of one size would slip through there. This
 compares spec/SPEC.x with a header that rpcgen made from somebody else's description, for every
-struct and enum both have, and fails if that is fewer than MINIMUM.
+struct and enum both have, and fails if that is fewer than MINIMUM. Of TYPE+ ours may have more.
 """
 
 import os
@@ -53,6 +53,8 @@ def main():
     for kind in reader.types.values():
         if isinstance(kind, xdrc.Enum) and kind.name in enums:
             ours, theirs = dict(kind.items), enums[kind.name]
+            if kind.name + '+' in sys.argv[4:]:
+                ours = {name: number for name, number in ours.items() if name in theirs}
         elif not isinstance(kind, xdrc.Enum) and kind.name in structs:
             theirs = structs[kind.name]
             ours = our_members(kind, theirs)
