@@ -67,6 +67,7 @@ union res3 {
     struct READDIR3res readdir;
     struct FSSTAT3res fsstat;
     struct FSINFO3res fsinfo;
+    struct COMMIT3res commit;
 };
 
 /* ---- values ---- */
@@ -191,7 +192,7 @@ typedef int put_args(const void *args, union args2 *out, struct pending *pending
 
 static int put_handle(const void *args, union args2 *out, struct pending *pending)
 {
-    (void)pending; /* GETATTR, READLINK, FSSTAT and FSINFO have nothing else */
+    (void)pending; /* GETATTR, READLINK, FSSTAT and FSINFO have nothing else, COMMIT a range */
     return put_fh(args, &out->fh);
 }
 
@@ -413,6 +414,18 @@ static int get_write(const struct pending *pending, const void *res, union res3 
     return 0;
 }
 
+/* What was written is stable already. */
+static int get_commit(const struct pending *pending, const void *res, union res3 *out,
+                      struct room *room)
+{
+    const struct attrstat *from = res;
+
+    (void)pending;
+    (void)room;
+    out->commit.resok.file_wcc.after = get_post_op_attr(&from->attributes);
+    return 0;
+}
+
 _Static_assert(sizeof(struct CREATE3res) == sizeof(struct MKDIR3res) &&
                    sizeof(struct CREATE3res) == sizeof(struct MKNOD3res),
                "CREATE, MKDIR and MKNOD answer the same");
@@ -527,6 +540,7 @@ static const struct row {
     [NFSPROC3_READDIR] = {NFSPROC_READDIR, put_readdir, get_readdir},
     [NFSPROC3_FSSTAT] = {NFSPROC_STATFS, put_handle, get_fsstat},
     [NFSPROC3_FSINFO] = {NFSPROC_STATFS, put_handle, get_fsinfo},
+    [NFSPROC3_COMMIT] = {NFSPROC_GETATTR, put_handle, get_commit},
 };
 
 /* RFC 1094 §2.3.1 and RFC 1813 §2.6 have the same numbers, but for these. */

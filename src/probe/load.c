@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/load.h"
 
+#include "client/nfs2.h"
 #include "client/wait.h"
+#include "proto/nfs2.h"
 
 #include <errno.h>
 #include <netinet/ip.h>
@@ -263,7 +265,8 @@ static int prepare(struct load *load, struct err *err)
         .address = &mount->address.sa,
         .address_bytes = mount->address.bytes,
         .prog = NFS_PROGRAM,
-        .vers = NFS_V3,
+        .vers = mount->url.version,
+        .speak = mount->url.version == NFS_VERSION ? client_nfs2_call : NULL,
         .tcp = options->tcp,
         .cred = mount->cred,
         .insecure = mount->url.insecure,

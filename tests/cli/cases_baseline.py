@@ -103,30 +103,43 @@ def stable_storage_is_told_from_the_network(work):
 
 # ---- numbers ---------------------------------------------------------------------------------
 
+@contextlib.contextmanager
+def capturing(path, port):
+    """tcpdump of what goes to and from a port."""
+    command = ['tcpdump', '-i', 'lo', '-U', '--immediate-mode', '-B', '16384', '-s', '300',
+               '-w', path, '-Z', 'root', f'port {port}']
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as dump:
+        try:
+            check('listening on' in dump.stderr.readline(), 'tcpdump does not listen')
+            yield
+            size = -1
+            while size != os.path.getsize(path):  # it has written what it has seen
+                size = os.path.getsize(path)
+                time.sleep(1)
+        finally:
+            dump.terminate()
+
+
+def seen(capture, port, shown):
+    """How many frames tshark finds."""
+    return len(subprocess.run(
+        ['tshark', '-r', capture, '-d', f'udp.port=={port},rpc', '-d', f'tcp.port=={port},rpc',
+         '-Y', shown], capture_output=True, text=True, check=True).stdout.splitlines())
+
+
 def calls_are_those_of_a_capture(work):
     """What tshark counts on the wire."""
     capture = f'{work}/capture.pcap'
     with serving(work) as server:
-        command = ['tcpdump', '-i', 'lo', '-U', '--immediate-mode', '-B', '16384', '-s', '300',
-                   '-w', capture, '-Z', 'root', f'port {server.port}']
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as dump:
-            check('listening on' in dump.stderr.readline(), 'tcpdump does not listen')
+        with capturing(capture, server.port):
             said = numbers('--kind', 'read', '--block', '4k,16k', '--in-flight', '1', '--delay',
                            '2000', '--size', '1m', '--files', '0', '--time', '0.3', '--proto',
                            'udp', url(server, f'{work}/export'))
-            size = -1
-            while size != os.path.getsize(capture):  # it has written what it has seen
-                size = os.path.getsize(capture)
-                time.sleep(1)
-            dump.terminate()
         for size, point in points(said, transport='udp').items():
-            shown = subprocess.run(
-                ['tshark', '-r', capture, '-d', f'udp.port=={server.port},rpc', '-Y',
-                 f'rpc.msgtyp == 0 && nfs.procedure_v3 == 6 && nfs.count3 == {size}'],
-                capture_output=True, text=True, check=True).stdout
-            seen = len(shown.splitlines())
-            check(0 <= seen - point['calls'] <= 1, f'{size}: {seen} READs seen, {point["calls"]} '
-                                                   'told')
+            reads = seen(capture, server.port, 'rpc.msgtyp == 0 && nfs.procedure_v3 == 6 && '
+                         f'nfs.count3 == {size}')
+            check(0 <= reads - point['calls'] <= 1, f'{size}: {reads} READs seen, '
+                                                    f'{point["calls"]} told')
 
 
 def what_was_saved_is_compared_with(work):
@@ -171,6 +184,22 @@ def nothing_is_left_behind(work):
         equal(os.listdir(f'{work}/export'), [], 'left')
 
 
+def version_2_is_measured_as_version_2(work):
+    """A URL that says version 2 gets nothing else, and no block larger than 8 KiB."""
+    capture = f'{work}/capture.pcap'
+    with serving(work) as server:
+        with capturing(capture, server.port):
+            said = numbers('--block', '8k,64k', '--size', '64k', '--time', '0.1', '--files', '3',
+                           url(server, f'{work}/export', '&vers=2'))
+        equal({point['block_bytes'] for point in said['points']}, {8192}, 'blocks')
+        equal({(point['transport'], point['kind']) for point in said['points']},
+              {(t, k) for t in ('tcp', 'udp') for k in ('read', 'write')}, 'points')
+        for version, some in ((2, True), (3, False)):
+            calls = seen(capture, server.port, 'rpc.msgtyp == 0 && rpc.program == 100003 && '
+                         f'rpc.programversion == {version}')
+            equal(calls > 0, some, f'{calls} calls of version {version}')
+
+
 def a_file_is_only_read(work):
     path = f'{work}/export/file'
     write(path, 'words ' * 10000)
@@ -204,4 +233,5 @@ if __name__ == '__main__':
     own_namespaces()
     run([the_block_size_that_works_is_found, stable_storage_is_told_from_the_network,
          calls_are_those_of_a_capture, what_was_saved_is_compared_with, nothing_is_left_behind,
+         version_2_is_measured_as_version_2,
          a_file_is_only_read, what_cannot_be_done_is_said])
