@@ -285,6 +285,9 @@ static int start(struct serve *serve, struct err *err)
             portmap_announce(&serve->portmap, config->portmap, &serve->addresses,
                              programs_of(serve, programs), COUNT_OF(programs), serve->port, err);
     }
+    if (error == 0) {
+        lockd_notify(&serve->lockd);
+    }
     return error;
 }
 

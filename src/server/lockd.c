@@ -53,6 +53,11 @@ int lockd_open(struct lockd *lockd, struct vfs *vfs, const struct rpc_outcaller 
     return error;
 }
 
+void lockd_notify(struct lockd *lockd)
+{
+    nsm_hosts_notify(lockd->hosts);
+}
+
 void lockd_close(struct lockd *lockd)
 {
     nsm_hosts_close(lockd->hosts);

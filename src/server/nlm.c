@@ -191,9 +191,11 @@ static void serve_share(struct rpc_call *call, const struct nlm4_shareargs *args
 static void serve_free_all(struct rpc_call *call, struct xdr_bytes name)
 {
     struct machine machine;
+    static struct log_limit limit;
     char text[MACHINE_TEXT_BYTES_MAX];
     machine_of_peer(call->peer, name, &machine);
-    log_info("nlm: %s gives up all its locks", machine_text(&machine, text));
+    log_write_limited(&limit, LOG_INFO, "nlm: %s gives up all its locks",
+                      machine_text(&machine, text));
     nlm_release(service_of(call), &machine, 0);
 }
 

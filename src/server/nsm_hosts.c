@@ -63,6 +63,7 @@ struct nsm_hosts {
     struct host *first;
     uint32_t count;
     uint64_t number_last;
+    bool may_notify;
     uint32_t notifying_count;
     uint32_t notify_round;
     int64_t notify_until_ms;
@@ -247,7 +248,8 @@ static struct host *next_to_notify(struct nsm_hosts *hosts)
             next = host;
         }
     }
-    return hosts->notifying_count < NOTIFY_COUNT_MAX && !hosts->stopping ? next : NULL;
+    bool may = hosts->may_notify && !hosts->stopping;
+    return may && hosts->notifying_count < NOTIFY_COUNT_MAX ? next : NULL;
 }
 
 static void notify_some(struct nsm_hosts *hosts)
@@ -398,9 +400,16 @@ int nsm_hosts_open(const struct nsm_hosts_options *options, struct nsm_hosts **o
         nsm_hosts_close(hosts);
         return error;
     }
-    notify_some(hosts);
     *opened = hosts;
     return 0;
+}
+
+void nsm_hosts_notify(struct nsm_hosts *hosts)
+{
+    pthread_mutex_lock(&hosts->lock);
+    hosts->may_notify = true;
+    pthread_mutex_unlock(&hosts->lock);
+    notify_some(hosts);
 }
 
 void nsm_hosts_close(struct nsm_hosts *hosts)
@@ -549,8 +558,10 @@ static enum match best_match(const struct nsm_hosts *hosts, const struct machine
 
 static void tell_restarted(struct nsm_hosts *hosts, const struct machine *machine, int32_t state)
 {
+    static struct log_limit limit;
     char text[MACHINE_TEXT_BYTES_MAX];
-    log_info("nsm: %s has restarted: its locks are released", machine_text(machine, text));
+    log_write_limited(&limit, LOG_INFO, "nsm: %s has restarted: its locks are released",
+                      machine_text(machine, text));
     hosts->options.restarted(hosts->options.arg, machine, (uint32_t)state);
 }
 
@@ -613,12 +624,4 @@ int32_t nsm_hosts_state(struct nsm_hosts *hosts)
     int32_t state = hosts->state;
     pthread_mutex_unlock(&hosts->lock);
     return state;
-}
-
-uint32_t nsm_hosts_count(struct nsm_hosts *hosts)
-{
-    pthread_mutex_lock(&hosts->lock);
-    uint32_t count = hosts->count;
-    pthread_mutex_unlock(&hosts->lock);
-    return count;
 }

@@ -42,9 +42,11 @@ struct nsm_hosts_options {
     void *arg;
 };
 
-/* Reads the list, and begins to notify those on it. */
+/* Reads the list and begins the grace period. */
 int nsm_hosts_open(const struct nsm_hosts_options *options, struct nsm_hosts **hosts,
                    struct err *err) MUST_USE;
+/* Begins to tell those who are on the list from before. They will ask for our ports at once. */
+void nsm_hosts_notify(struct nsm_hosts *hosts);
 /* When nobody calls any more; the sender of outcaller was closed before. NULL is allowed. */
 void nsm_hosts_close(struct nsm_hosts *hosts);
 
@@ -66,6 +68,5 @@ void nsm_hosts_restarted(struct nsm_hosts *hosts, const struct machine *machine,
 void nsm_hosts_crash(struct nsm_hosts *hosts);
 
 int32_t nsm_hosts_state(struct nsm_hosts *hosts);
-uint32_t nsm_hosts_count(struct nsm_hosts *hosts);
 
 #endif

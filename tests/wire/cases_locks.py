@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Locks over NLM (XNFS chapter 10, RFC 1813 §6): ranges, owners, waiting and being told, limits."""
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -189,6 +190,20 @@ def waiters_are_served_in_order():
         second.not_called()
         equal(first.unlock(fh), GRANTED_OK, 'UNLOCK')
         second.called(GRANTED)
+
+
+def one_that_is_deaf_delays_nobody():
+    """And a lock manager that has UDP only is called over UDP."""
+    with lock_server() as server:
+        fh = file_of(server)
+        holder = Machine(server, 2)
+        deaf = [Machine(server, n) for n in range(10, 20)]
+        good = Host(server, 3, tcp=False)
+        for i, machine in enumerate((*deaf, good)):
+            equal(holder.lock(fh, i, 1), GRANTED_OK, 'LOCK')
+            equal(machine.lock(fh, i, 1, block=True), BLOCKED, 'LOCK that waits')
+        equal(holder.unlock(fh), GRANTED_OK, 'UNLOCK')
+        equal(good.called(GRANTED).tcp, False, 'GRANTED over TCP')
 
 
 def a_client_may_poll_instead():
@@ -548,18 +563,39 @@ def names_on_the_list_may_be_anything():
 # ---- the status monitor for programs of this machine
 
 def programs_of_this_machine_hear_of_restarts():
-    with lock_server() as server:
+    with lock_server() as server, nfs.Local() as local:
         mine, far = nfs.Nfs(server.udp()), Machine(server, 2)
-        my_id = opaque('me') + u32(100021, 4, 24)
-        bad = mine.rpc(locks.SM_MON, opaque('no.such.name.invalid') + my_id + b'p' * 16, prog=NSM,
-                       vers=1)
-        equal(bad.u32(), 1, 'SM_MON of a name that means nothing')
-        good = mine.rpc(locks.SM_MON, opaque(far.address) + my_id + b'p' * 16, prog=NSM, vers=1)
-        equal(good.u32(), 0, 'SM_MON')
+        program = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        program.bind(('127.0.0.1', 0))
+        program.settimeout(locks.PATIENCE)
+        port = program.getsockname()[1]
+        done = nfs.Nfs(local).rpc(1, u32(0x20000001, 3) + opaque('udp')
+                                  + opaque(f'127.0.0.1.{port >> 8}.{port & 255}') + opaque('root'),
+                                  prog=nfs.PMAP, vers=3)
+        check(done.bool(), 'the program is registered')
+        my_id = opaque('me') + u32(0x20000001, 3, 24)
+
+        def monitor(proc, args):
+            return mine.rpc(proc, args, prog=NSM, vers=1).u32()
+
+        equal(monitor(locks.SM_MON, opaque('no.such.name.invalid') + my_id + b'p' * 16), 1,
+              'SM_MON of a name that means nothing')
+        equal(monitor(locks.SM_MON, opaque(far.address) + my_id + b'p' * 16), 0, 'SM_MON')
         far.notify('whoever', 9)
-        gone = mine.rpc(locks.SM_UNMON, opaque(far.address) + my_id, prog=NSM, vers=1)
-        check(gone.u32() % 2 == 1, 'SM_UNMON gives the state')
-        mine.rpc(locks.SM_UNMON_ALL, my_id, prog=NSM, vers=1).u32()
+        message, source = program.recvfrom(65536)
+        call = locks.Call(message, False)
+        equal((call.prog, call.vers, call.proc), (0x20000001, 3, 24), 'who is called')
+        equal((call.args.opaque(), call.args.u32(), call.args.take(16)),
+              (far.address.encode(), 9, b'p' * 16), 'mon_name, state and priv')
+        program.sendto(u32(call.xid, 1, 0, 0, 0, 0), source)
+        check(monitor(locks.SM_UNMON, opaque(far.address) + my_id) % 2 == 1, 'SM_UNMON')
+        far.notify('whoever', 11)
+        program.settimeout(0.5)
+        try:
+            program.recv(65536)
+            check(False, 'called after SM_UNMON')
+        except socket.timeout:
+            program.close()
 
 
 def a_feigned_crash_looks_like_one():
