@@ -510,16 +510,22 @@ static void mark_crossings(const struct export_set *set)
 }
 
 /* Waits until nobody has a reference but the old set. False: it took too long. */
-static bool release(struct vfs_export *export)
+static bool release(struct vfs *vfs, struct vfs_export *export, const char *path)
 {
-    for (int i = 0; i < RELEASE_WAITS_MAX; i++) {
+    uint32_t locked = 0;
+    bool is_free = false;
+    for (int i = 0; i < RELEASE_WAITS_MAX && !is_free; i++) {
+        locked += range_locks_release_export(vfs, export);
         object_purge(export);
-        if (atomic_load(&export->ref_count) == 1) {
-            return true;
+        is_free = atomic_load(&export->ref_count) == 1;
+        if (!is_free) {
+            (void)nanosleep(&(struct timespec){.tv_nsec = RELEASE_WAIT_MS * 1000000L}, NULL);
         }
-        (void)nanosleep(&(struct timespec){.tv_nsec = RELEASE_WAIT_MS * 1000000L}, NULL);
     }
-    return false;
+    if (locked > 0) {
+        log_notice("%s is exported no more: locks of %u files are gone", path, locked);
+    }
+    return is_free;
 }
 
 uint32_t export_set_publish(struct vfs *vfs, struct export_set *set)
@@ -533,9 +539,10 @@ uint32_t export_set_publish(struct vfs *vfs, struct export_set *set)
     pthread_mutex_unlock(&vfs->set_lock);
     for (uint32_t i = 0; old != NULL && i < old->place_count; i++) {
         struct vfs_export *export = old->places[i].export;
-        if (export != NULL && export_set_place_of(set, export) == NULL && !release(export)) {
-            in_use++;
+        if (export == NULL || export_set_place_of(set, export) != NULL) {
+            continue;
         }
+        in_use += !release(vfs, export, old->places[i].path);
     }
     export_set_put(old);
     return in_use;

@@ -370,6 +370,8 @@ int change_end(struct change *change, int err, enum journal_how how) MUST_USE;
 struct range_locks;
 int range_locks_open(struct vfs *vfs, struct err *err) MUST_USE;
 void range_locks_close(struct vfs *vfs);
+/* Locks of files that were reached through this export go. Returns of how many files. */
+uint32_t range_locks_release_export(struct vfs *vfs, const struct vfs_export *export);
 
 /* ---- node.c ---- */
 

@@ -707,6 +707,48 @@ void vfs_range_release_all(struct vfs *vfs)
     leave(locks);
 }
 
+/* Returns whether it was a file of that export, and is gone. */
+static bool release_file_of(struct range_locks *locks, struct range_link *link,
+                            const struct vfs_export *export)
+{
+    struct range_file *file = CONTAINER_OF(link, struct range_file, link);
+    struct lock_file *mine = file->arg;
+    if (mine->object->export != export) {
+        return false;
+    }
+    while (!range_list_is_empty(&file->waits)) {
+        struct range_wait *wait = RANGE_OF(file->waits.next, range_wait, in_file);
+        struct range_owner *owner = wait->owner;
+        drop_wait(locks, wait);
+        (void)range_owner_put(locks->table, owner);
+    }
+    while (!range_list_is_empty(&file->holds)) {
+        struct range_owner *owner = RANGE_OF(file->holds.next, range_hold, in_file)->owner;
+        int err = unlock(locks, mine, owner, 0, RANGE_END);
+        CHECK_OP(err, ==, 0); /* nothing is split */
+        (void)range_owner_put(locks->table, owner);
+    }
+    put_file(locks, mine);
+    return true;
+}
+
+uint32_t range_locks_release_export(struct vfs *vfs, const struct vfs_export *export)
+{
+    struct range_locks *locks = vfs->ranges;
+    uint32_t count = 0;
+    enter(locks);
+    for (uint32_t i = 0; i < RANGE_BUCKET_COUNT; i++) {
+        struct range_link *link = locks->table->files[i];
+        while (link != NULL) {
+            struct range_link *next = link->next;
+            count += release_file_of(locks, link, export);
+            link = next;
+        }
+    }
+    leave(locks);
+    return count;
+}
+
 bool vfs_range_client_is_busy(struct vfs *vfs, struct vfs_bytes client)
 {
     struct range_locks *locks = vfs->ranges;

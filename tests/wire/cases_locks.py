@@ -609,6 +609,35 @@ def a_feigned_crash_looks_like_one():
         equal(a.lock(fh, reclaim=True), GRANTED_OK, 'a reclaim')
 
 
+# ---- the end of an export
+
+def locks_end_with_their_export():
+    server = lock_server('--exports', '@exports')
+    server.directories = []
+    exports = os.path.join(server.work, 'exports')
+    server.arguments[server.arguments.index('@exports')] = exports
+    line = locks.EVERYONE.replace('@work', server.work) + '\n'
+
+    def export(text):
+        with open(exports, 'w', encoding='ascii') as file:
+            file.write(text)
+
+    export(line)
+    with server:
+        fh, path = file_of(server), path_of(server)
+        a, b = Machine(server, 2), Machine(server, 3)
+        equal(a.lock(fh), GRANTED_OK, 'LOCK')
+        equal(b.lock(fh, **GRANT_ME), BLOCKED, 'LOCK that waits')
+        export('/srv 127.0.0.9(ro)\n' if os.path.isdir('/srv') else '/tmp 127.0.0.9(ro)\n')
+        subprocess.run([server.binary, 'exports', 'reload', '--state', server.state], check=True)
+        check(not local_would_block(path), 'a program does not get what nobody has')
+        check('locks of 1 files are gone' in server.messages(), server.messages())
+        equal(a.unlock(fh), STALE_FH, 'UNLOCK')
+        export(line)
+        subprocess.run([server.binary, 'exports', 'reload', '--state', server.state], check=True)
+        equal(a.lock(fh), GRANTED_OK, 'LOCK when it is back')
+
+
 # ---- limits and noise
 
 def limits_are_met_and_felt_by_one_only():
