@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define TICK_NS 1000000 /* a procedure that takes between one and two of these is blocked */
+#define TICK_NS 1000000      /* a procedure that takes between one and two of these is blocked */
 #define CALM_TICK_NS 5000000 /* the same, when nothing has blocked for CALM_TICK_COUNT ticks */
 #define CALM_TICK_COUNT 256U
 #define QUIET_TICK_COUNT_MAX 16U /* then the monitor goes to sleep */
@@ -183,7 +183,7 @@ int worker_monitor_start(struct rpc_server *server)
     return -pthread_create(&server->monitor, NULL, monitor_main, server);
 }
 
-void worker_join_all(struct rpc_server *server)
+static void wake_all(struct rpc_server *server)
 {
     pthread_mutex_lock(&server->worker_lock);
     pthread_cond_signal(&server->monitor_wake);
@@ -191,7 +191,14 @@ void worker_join_all(struct rpc_server *server)
         pthread_cond_signal(&worker->wake);
     }
     pthread_mutex_unlock(&server->worker_lock);
+}
+
+void worker_join_all(struct rpc_server *server)
+{
+    wake_all(server);
     pthread_join(server->monitor, NULL);
+    /* The monitor may just have started one more: it waited before it was in the list. */
+    wake_all(server);
     while (server->workers != NULL) {
         struct worker *worker = server->workers;
         server->workers = worker->next;

@@ -281,6 +281,33 @@ static void a_blocked_call_of_a_client_that_left(void **state)
     close(fd);
 }
 
+/* The end comes at any moment of taking a loop from a blocked worker, also while another thread is
+ * being started for it. */
+static void stopping_while_loops_change_hands(void **state)
+{
+    uint32_t xid;
+
+    for (uint32_t i = 0; i < 60; i++) {
+        void *own = NULL;
+        struct fixture *fixture = *state;
+        assert_int_equal(tear_down(state), 0);
+        assert_int_equal(set_up(&own), 0);
+        *state = fixture = own;
+        int fd = dial(&fixture->tcp, SOCK_STREAM);
+        atomic_store(&gate_closed, 1);
+        for (uint32_t n = 0; n < 3; n++) {
+            send_call(fd, n, PROC_BLOCK, n);
+        }
+        send_call(fd, 9, PROC_ECHO, 5);
+        if (i % 4 == 0) {
+            assert_int_equal(read_word(fd, &xid), 5);
+        } else {
+            (void)nanosleep(&(struct timespec){.tv_nsec = 130000L * i}, NULL);
+        }
+        close(fd);
+    }
+}
+
 static int dial_from(const struct sockaddr_in *at, uint32_t address)
 {
     struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
@@ -516,6 +543,7 @@ int main(void)
         TEST(echoes_a_burst),
         TEST(a_blocked_call_holds_up_nobody),
         TEST(a_blocked_call_of_a_client_that_left),
+        TEST(stopping_while_loops_change_hands),
         TEST(one_client_does_not_block_all_threads),
         TEST(replies_wait_for_their_lsn),
         TEST(a_failed_lsn_makes_a_failed_reply),
