@@ -5,6 +5,7 @@
  */
 #include "cli/command.h"
 
+#include "cli/exports_diff.h"
 #include "daemon/config.h"
 #include "daemon/control.h"
 #include "report/tree.h"
@@ -14,6 +15,7 @@
 #include <limits.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FILE_DEFAULT "/etc/exports"
@@ -22,6 +24,7 @@ static const char help[] =
     "usage: holdfast exports check [--json] [FILE]\n"
     "       holdfast exports list [--json] [FILE]\n"
     "       holdfast exports explain [--json] HOST PATH [FILE]\n"
+    "       holdfast exports diff [--json] [--state DIR] [OLD] NEW\n"
     "       holdfast exports reload [--state DIR]\n"
     "\n"
     "  check    what is wrong with an exports(5) file, or may not mean what it says;\n"
@@ -29,6 +32,8 @@ static const char help[] =
     "  list     every export, its clients, and the options each gets\n"
     "  explain  what a host (address or name) gets at a path, and by which line;\n"
     "           exit status 1 if that is nothing\n"
+    "  diff     who gets something else by file NEW than by file OLD, or than the\n"
+    "           running server gives; exit status 1 if anybody does\n"
     "  reload   has the running server read its exports anew, all or nothing;\n"
     "           exit status 1 if they are as before, with the reason\n"
     "\n"
@@ -217,35 +222,67 @@ static void print_client(const char *head, const struct export_client *client, c
            client->line, tail);
 }
 
-static void print_address(const struct export_entry *entry, const char *path,
-                          const struct sockaddr *peer, const char *address)
+/* What explain found out about one address of the host. */
+struct explained {
+    const char *path;
+    char address[NI_MAXHOST];
+    const struct sockaddr *peer;
+    struct export_peer *names;         /* NULL: no memory */
+    const struct export_entry *entry;  /* that decides, or else that is nearest */
+    const struct export_client *best;  /* NULL: the client gets nothing */
+};
+
+static void print_names(const struct export_peer *names)
 {
-    const struct export_client *best = export_entry_match_client(entry, peer);
+    for (uint32_t i = 0; names != NULL && i < names->name_count; i++) {
+        printf("%s%s", i == 0 ? "  is called " : ", ", names->names[i]);
+    }
+    if (names != NULL && names->name_count > 0) {
+        printf("\n");
+    } else if (names != NULL && names->unproven[0] != '\0') {
+        printf("  is called %s, which does not lead back to it and does not count\n",
+               names->unproven);
+    }
+}
+
+static void print_address(const struct explained *explained)
+{
+    const struct export_entry *entry = explained->entry;
+    const struct export_client *best = explained->best;
 
     if (best == NULL) {
-        printf("%s gets nothing at %s: export %s is for others:\n", address, path, entry->path);
+        printf("%s gets nothing at %s: export %s is for others:\n", explained->address,
+               explained->path, entry->path);
     } else {
-        printf("%s may %s at %s, export %s\n", address,
-               best->options.rw ? "read and write" : "read", path, entry->path);
+        printf("%s may %s at %s, export %s\n", explained->address,
+               best->options.rw ? "read and write" : "read", explained->path, entry->path);
         print_client("by ", best, "");
         print_options(&best->options);
     }
+    print_names(explained->names);
     for (uint32_t i = 0; i < entry->client_count; i++) {
         const struct export_client *client = &entry->clients[i];
         if (best == NULL) {
             print_client("", client, "");
-        } else if (client != best && export_client_matches(client, peer)) {
+        } else if (client != best &&
+                   export_client_matches(client, explained->peer, explained->names)) {
             print_client("not by ", client, ": comes after");
         }
     }
 }
 
-static void add_address(struct report *json, const struct export_entry *entry,
-                        const struct sockaddr *peer, const char *address)
+static void add_address(struct report *json, const struct explained *explained)
 {
-    const struct export_client *best = export_entry_match_client(entry, peer);
+    const struct export_entry *entry = explained->entry;
+    const struct export_client *best = explained->best;
 
-    report_add_text(json, "address", address);
+    report_add_text(json, "address", explained->address);
+    add_path(json, "export", entry->path);
+    struct report *names = report_add_array(json, "names");
+    for (uint32_t i = 0; explained->names != NULL && i < explained->names->name_count; i++) {
+        report_add_bytes(names, NULL, explained->names->names[i],
+                         strlen(explained->names->names[i]));
+    }
     report_add_text(json, "access", best == NULL ? "none" : best->options.rw ? "rw" : "ro");
     if (best != NULL) {
         add_client(report_add_object(json, "by"), best);
@@ -253,10 +290,32 @@ static void add_address(struct report *json, const struct export_entry *entry,
     struct report *others = report_add_array(json, best == NULL ? "only_for" : "not_by");
     for (uint32_t i = 0; i < entry->client_count; i++) {
         const struct export_client *client = &entry->clients[i];
-        if (best == NULL || (client != best && export_client_matches(client, peer))) {
+        if (best == NULL || (client != best && export_client_matches(client, explained->peer,
+                                                                     explained->names))) {
             add_client(report_add_object(others, NULL), client);
         }
     }
+}
+
+static bool explain_address(struct exports *exports, const char *path,
+                            const struct export_entry *nearest, const struct addrinfo *ai,
+                            struct report *addresses)
+{
+    struct explained explained = {.path = path, .address = "?", .peer = ai->ai_addr};
+
+    (void)getnameinfo(ai->ai_addr, ai->ai_addrlen, explained.address, sizeof explained.address,
+                      NULL, 0, NI_NUMERICHOST);
+    explained.names = export_peer_find(exports->table, ai->ai_addr);
+    explained.entry = export_table_find_for(exports->table, path, ai->ai_addr, explained.names,
+                                            &explained.best);
+    explained.entry = explained.entry == NULL ? nearest : explained.entry;
+    if (exports->json == NULL) {
+        print_address(&explained);
+    } else {
+        add_address(report_add_object(addresses, NULL), &explained);
+    }
+    export_peer_free(explained.names);
+    return explained.best != NULL;
 }
 
 static int explain_host(struct exports *exports, const char *host, const char *path)
@@ -281,15 +340,7 @@ static int explain_host(struct exports *exports, const char *host, const char *p
     add_path(exports->json, "export", entry->path);
     struct report *addresses = report_add_array(exports->json, "addresses");
     for (const struct addrinfo *ai = list; ai != NULL; ai = ai->ai_next) {
-        char address[NI_MAXHOST] = "?";
-        (void)getnameinfo(ai->ai_addr, ai->ai_addrlen, address, sizeof address, NULL, 0,
-                          NI_NUMERICHOST);
-        if (exports->json == NULL) {
-            print_address(entry, path, ai->ai_addr, address);
-        } else {
-            add_address(report_add_object(addresses, NULL), entry, ai->ai_addr, address);
-        }
-        if (export_entry_match(entry, ai->ai_addr) != NULL) {
+        if (explain_address(exports, path, entry, ai, addresses)) {
             status = COMMAND_DONE;
         }
     }
@@ -317,7 +368,8 @@ static int explain(struct exports *exports, const char *host, const char *path)
     return explain_host(exports, host, tidy);
 }
 
-static int reload(const struct exports *exports)
+/* Asks the running server; COMMAND_CANNOT was said. */
+static int ask_server(const struct exports *exports, const char *line, FILE *out)
 {
     char state_dir[PATH_MAX];
     const char *state = exports->state;
@@ -328,7 +380,7 @@ static int reload(const struct exports *exports)
         return COMMAND_CANNOT;
     }
     state = state == NULL ? state_dir : state;
-    int status = control_call(state, "reload", "holdfast exports");
+    int status = control_call(state, line, "holdfast exports", out);
     if (status < 0) {
         fprintf(stderr, "holdfast exports: no server answers at %s/" CONTROL_SOCKET ": %s\n", state,
                 strerror(-status));
@@ -337,11 +389,56 @@ static int reload(const struct exports *exports)
     return status;
 }
 
+/* What the running server exports, as the table of `before`. */
+static int load_from_server(const struct exports *exports, struct exports *before)
+{
+    char *text = NULL;
+    size_t text_bytes = 0;
+
+    FILE *memory = open_memstream(&text, &text_bytes);
+    if (memory == NULL) {
+        return COMMAND_CANNOT;
+    }
+    int status = ask_server(exports, "exports", memory);
+    if (fclose(memory) != 0 || status != COMMAND_DONE) {
+        free(text);
+        return COMMAND_CANNOT;
+    }
+    before->table = export_table_new();
+    int error = before->table == NULL
+                    ? -ENOMEM
+                    : export_table_add_text(before->table, "the server's exports", text, text_bytes,
+                                            &before->problems);
+    free(text);
+    return error == 0 ? COMMAND_DONE : COMMAND_CANNOT;
+}
+
+static int diff(struct exports *exports, int argc, char **argv)
+{
+    struct exports before = {.file = argc == 3 ? argv[1] : NULL};
+
+    exports->file = argv[argc - 1];
+    int status = argc == 3 ? load(&before) : load_from_server(exports, &before);
+    if (status != COMMAND_CANNOT) {
+        status = load(exports);
+    }
+    if (status != COMMAND_CANNOT) {
+        mention_problems(exports);
+        uint32_t count = exports_diff(before.table, exports->table, exports->json);
+        status = count > 0 ? COMMAND_FINDING : status;
+    }
+    unload(&before);
+    return status;
+}
+
 /* argv[0] is the subcommand. */
 static int run(struct exports *exports, int argc, char **argv)
 {
     if (strcmp(argv[0], "reload") == 0 && argc == 1 && exports->json == NULL) {
-        return reload(exports);
+        return ask_server(exports, "reload", stdout);
+    }
+    if (strcmp(argv[0], "diff") == 0 && (argc == 2 || argc == 3)) {
+        return diff(exports, argc, argv);
     }
     bool explains = strcmp(argv[0], "explain") == 0;
     int wanted = explains ? 3 : 1;

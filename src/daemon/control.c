@@ -239,7 +239,7 @@ static int connect_to(const char *state_dir)
     return error != 0 ? error : fd;
 }
 
-static int show_answer(FILE *stream, const char *name)
+static int show_answer(FILE *stream, const char *name, FILE *out)
 {
     char *line = NULL;
     size_t line_bytes = 0;
@@ -248,7 +248,7 @@ static int show_answer(FILE *stream, const char *name)
     while (status < 0 && getline(&line, &line_bytes, stream) > 0) {
         line[strcspn(line, "\n")] = '\0';
         if (line[0] == '+') {
-            (void)printf("%s\n", line + 1);
+            (void)fprintf(out, "%s\n", line + 1);
         } else if (line[0] == '-') {
             (void)fprintf(stderr, "%s: %s\n", name, line + 1);
         } else if (line[0] == '=' && line[1] >= '0' && line[1] <= '9') {
@@ -259,7 +259,7 @@ static int show_answer(FILE *stream, const char *name)
     return status;
 }
 
-int control_call(const char *state_dir, const char *line, const char *name)
+int control_call(const char *state_dir, const char *line, const char *name, FILE *out)
 {
     int fd = connect_to(state_dir);
     if (fd < 0) {
@@ -271,7 +271,7 @@ int control_call(const char *state_dir, const char *line, const char *name)
         close(fd);
         return error != 0 ? error : -ENOMEM;
     }
-    int status = show_answer(stream, name);
+    int status = show_answer(stream, name, out);
     (void)fclose(stream);
     return status;
 }

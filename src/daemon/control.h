@@ -57,8 +57,9 @@ void control_stop(struct control *control);
 
 /* ---- the other end ---- */
 
-/* Sends a line to the server that uses a state directory, and shows its answer on stdout and stderr
- * (with `name: ` before). Returns the exit status, or -errno: no server, or it went away. */
-int control_call(const char *state_dir, const char *line, const char *name) MUST_USE;
+/* Sends a line to the server that uses a state directory, and writes its answer to `out`, problems
+ * to stderr (with `name: ` before). Returns the exit status, or -errno: no server, or it went away.
+ */
+int control_call(const char *state_dir, const char *line, const char *name, FILE *out) MUST_USE;
 
 #endif

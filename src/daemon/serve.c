@@ -240,8 +240,26 @@ static int reload(void *arg, struct control_reply *reply)
     return error != 0 ? 1 : 0;
 }
 
+/* What is in force, as an exports file. */
+static int tell_exports(void *arg, struct control_reply *reply)
+{
+    struct serve *serve = arg;
+    struct export_table *table = vfs_table_get(serve->vfs);
+    char text[EXPORT_CLIENT_TEXT_BYTES_MAX];
+
+    for (uint32_t i = 0; i < table->entry_count; i++) {
+        for (uint32_t j = 0; j < table->entries[i].client_count; j++) {
+            export_client_text(&table->entries[i], &table->entries[i].clients[j], text);
+            control_say(reply, "%s", text);
+        }
+    }
+    export_table_free(table);
+    return 0;
+}
+
 /* SIGHUP runs the first. */
-static const struct control_command commands[] = {{"reload", reload}, {NULL, NULL}};
+static const struct control_command commands[] = {
+    {"reload", reload}, {"exports", tell_exports}, {NULL, NULL}};
 
 static int start(struct serve *serve, struct err *err)
 {

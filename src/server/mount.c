@@ -15,6 +15,7 @@
 
 #include <arpa/inet.h>
 #include <ctype.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 
@@ -141,6 +142,8 @@ static int mount_handle(struct rpc_call *call, const struct dirpath *args,
         vfs_node_handle(&node, handle);
         list_add(service, client, args->path);
     }
+    /* MOUNT has no word for "come again": the client asks once more when it hears nothing. */
+    call->drop = err == -EAGAIN;
     log_mnt(client, args->path, err);
     call->lsn = caller.lsn;
     vfs_put(&node);

@@ -7,6 +7,8 @@
  */
 #include "vfs/export_set.h"
 
+#include "vfs/ask.h"
+#include "vfs/export_internal.h"
 #include "vfs/internal.h"
 #include "vfs/mounts.h"
 
@@ -16,10 +18,12 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PEER_BYTES_MAX sizeof(struct sockaddr_in6)
 #define ANSWER_COUNT 8U
+#define NAMES_GOOD_S 30 /* an answer that depends on names */
 
 struct answer {
     uint64_t serial;     /* of the vfs; 0: none */
@@ -27,21 +31,151 @@ struct answer {
     const struct vfs_export *export;
     size_t peer_bytes;
     uint8_t peer[PEER_BYTES_MAX];
+    int64_t until_s; /* INT64_MAX: as long as the generation */
     int err;
     struct export_options options;
 };
 
+static int64_t clock_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return now.tv_sec;
+}
+
+/* ---- names ---- */
+
+/* What a client is called: asked for when a rule needs it, and given back with names_end. */
+struct names {
+    struct vfs *vfs;
+    const struct export_set *set;
+    const struct sockaddr *peer;
+    bool may_wait;
+    bool asked;
+    int err;
+    struct ask_entry *entry;
+    const struct export_peer *found;
+};
+
+static const struct export_peer *names_of(struct names *names)
+{
+    uint8_t key[ASK_KEY_BYTES];
+    const void *found = NULL;
+    if (!names->asked) {
+        names->asked = true;
+        names->err = export_address(names->peer, key)
+                         ? ask_get(names->vfs->peers, key, names->may_wait, &names->entry, &found)
+                         : -ENOENT;
+        names->found = found;
+        if (names->found != NULL && names->found->table != names->set->table) {
+            names->found = NULL; /* of a table that is just coming, or going */
+            names->err = -EAGAIN;
+        }
+    }
+    return names->found;
+}
+
+static void names_end(struct names *names)
+{
+    ask_put(names->vfs->peers, names->entry);
+}
+
+/* The owner of the threads that ask: which table the names are for. */
+struct peers {
+    pthread_mutex_t lock;
+    struct export_table *table; /* a reference */
+};
+
+static void *find_peer(void *arg, const uint8_t key[ASK_KEY_BYTES])
+{
+    struct peers *peers = arg;
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+    bool ipv4 = export_is_ipv4(key, 128);
+    memcpy(&in.sin_addr, key + 12, 4);
+    memcpy(&in6.sin6_addr, key, 16);
+    pthread_mutex_lock(&peers->lock);
+    struct export_table *table = export_table_get(peers->table);
+    pthread_mutex_unlock(&peers->lock);
+    void *found = export_peer_find(table, ipv4 ? (struct sockaddr *)(void *)&in
+                                               : (struct sockaddr *)(void *)&in6);
+    export_table_free(table);
+    return found;
+}
+
+static void forget_peer(void *answer)
+{
+    export_peer_free(answer);
+}
+
+static void release_peers(void *arg)
+{
+    struct peers *peers = arg;
+    export_table_free(peers->table);
+    pthread_mutex_destroy(&peers->lock);
+    free(peers);
+}
+
+int admit_open(struct vfs *vfs)
+{
+    struct peers *peers = calloc(1, sizeof *peers);
+    if (peers == NULL) {
+        return -ENOMEM;
+    }
+    pthread_mutex_init(&peers->lock, NULL);
+    const struct ask_options options = {
+        .find = find_peer, .forget = forget_peer, .release = release_peers, .arg = peers};
+    vfs->peers = ask_open(&options);
+    if (vfs->peers == NULL) {
+        release_peers(peers);
+        return -ENOMEM;
+    }
+    vfs->peers_table = peers;
+    return 0;
+}
+
+void admit_use_table(struct vfs *vfs, struct export_table *table)
+{
+    struct peers *peers = vfs->peers_table;
+    pthread_mutex_lock(&peers->lock);
+    struct export_table *old = peers->table;
+    peers->table = export_table_get(table);
+    pthread_mutex_unlock(&peers->lock);
+    export_table_free(old);
+    ask_start_again(vfs->peers);
+}
+
 /* ---- rules ---- */
+
+static const struct export_client *match(const struct export_entry *entry, struct names *names,
+                                         int *err)
+{
+    bool needs_names = false;
+    const struct export_client *client =
+        export_entry_match_client(entry, names->peer, NULL, &needs_names);
+    if (!needs_names) {
+        return client;
+    }
+    const struct export_peer *found = names_of(names);
+    if (found == NULL && names->err == -EAGAIN) {
+        *err = -EAGAIN;
+        return NULL;
+    }
+    return found == NULL ? client : export_entry_match_client(entry, names->peer, found, NULL);
+}
 
 /* The client specification of a place that decides for this peer; *err says why there is none. */
 static const struct export_client *judge(const struct export_set *set,
-                                         const struct export_place *place,
-                                         const struct sockaddr *peer, int *err)
+                                         const struct export_place *place, struct names *names,
+                                         int *err)
 {
     *err = -EACCES;
     for (uint32_t i = 0; i < place->rule_count; i++) {
         const struct export_rule *rule = &place->rules[i];
-        const struct export_client *client = export_entry_match_client(rule->entry, peer);
+        const struct export_client *client = match(rule->entry, names, err);
+        if (client == NULL && *err == -EAGAIN) {
+            return NULL;
+        }
         if (client != NULL && rule->needs_crossmnt && !client->options.crossmnt) {
             client = NULL;
         }
@@ -68,6 +202,7 @@ static void judge_anew(struct vfs *vfs, const struct vfs_export *export,
                        const struct sockaddr *peer, struct answer *answer)
 {
     struct export_set *set = export_set_get(vfs);
+    struct names names = {.vfs = vfs, .set = set, .peer = peer, .may_wait = true};
     const struct export_place *place = export_set_place_of(set, export);
     if (place == NULL) {
         /* The same may have been opened anew: then a client that asks again finds it. */
@@ -75,13 +210,15 @@ static void judge_anew(struct vfs *vfs, const struct vfs_export *export,
         answer->err = other != NULL ? -EAGAIN : -ESTALE;
         volume_put(other);
     } else {
-        const struct export_client *client = judge(set, place, peer, &answer->err);
+        const struct export_client *client = judge(set, place, &names, &answer->err);
         answer->err = answer->err == -ENOMEDIUM ? -EACCES : answer->err;
         if (client != NULL) {
             answer->options = client->options;
             answer->options.mountpoint = NULL; /* the table's */
         }
     }
+    answer->until_s = names.asked ? clock_s() + NAMES_GOOD_S : INT64_MAX;
+    names_end(&names);
     export_set_put(set);
 }
 
@@ -96,7 +233,8 @@ static const struct answer *answer_for(struct vfs *vfs, const struct vfs_export 
         struct answer *answer = &answers[(next + ANSWER_COUNT - i) % ANSWER_COUNT];
         if (answer->export == export && answer->serial == vfs->serial &&
             answer->generation == generation && answer->peer_bytes == bytes && bytes > 0 &&
-            memcmp(answer->peer, peer, bytes) == 0) {
+            memcmp(answer->peer, peer, bytes) == 0 &&
+            (answer->until_s == INT64_MAX || clock_s() < answer->until_s)) {
             return answer;
         }
     }
@@ -108,6 +246,9 @@ static const struct answer *answer_for(struct vfs *vfs, const struct vfs_export 
                               .peer_bytes = bytes};
     memcpy(answer->peer, peer, bytes);
     judge_anew(vfs, export, peer, answer);
+    if (answer->err == -EAGAIN && generation != atomic_load(&vfs->generation)) {
+        judge_anew(vfs, export, peer, answer); /* exports changed meanwhile */
+    }
     if (answer->err == -EAGAIN) {
         answer->serial = 0;
     }
@@ -139,10 +280,20 @@ int admit(struct vfs_call *call, struct vfs_export *export)
     return 0;
 }
 
+static bool is_named(const struct export_set *set, struct names *names)
+{
+    bool needs_names = false;
+    return export_table_names(set->table, names->peer, NULL, &needs_names) ||
+           (needs_names && names_of(names) != NULL &&
+            export_table_names(set->table, names->peer, names->found, NULL));
+}
+
 bool vfs_names_host(struct vfs *vfs, const struct sockaddr *peer)
 {
     struct export_set *set = export_set_get(vfs);
-    bool named = export_table_names(set->table, peer);
+    struct names names = {.vfs = vfs, .set = set, .peer = peer};
+    bool named = is_named(set, &names);
+    names_end(&names);
     export_set_put(set);
     return named;
 }
@@ -171,8 +322,11 @@ static struct vfs_export *cross(struct vfs_call *call, const struct vfs_export *
     const struct export_crossing *crossing =
         crossing_at(export_set_place_of(set, export), handle, handle_size);
     if (crossing != NULL) {
+        struct names names = {
+            .vfs = call->vfs, .set = set, .peer = call->peer, .may_wait = true};
         const struct export_place *place = &set->places[crossing->place];
-        const struct export_client *client = judge(set, place, call->peer, &err);
+        const struct export_client *client = judge(set, place, &names, &err);
+        names_end(&names);
         if (client != NULL && (call->options->crossmnt || client->options.nohide)) {
             lower = volume_get(place->export);
         }
@@ -237,7 +391,7 @@ static size_t covers(const char *place, const char *path)
 /* The place with the longest path at or above this one whose rules name the client. *err: -ENOENT,
  * no export at all; -EACCES, none for this client. */
 static const struct export_place *find_place(const struct export_set *set, const char *path,
-                                              const struct sockaddr *peer, int *err)
+                                             struct names *names, int *err)
 {
     const struct export_place *best = NULL;
     size_t best_bytes = 0;
@@ -248,7 +402,7 @@ static const struct export_place *find_place(const struct export_set *set, const
         if (bytes <= best_bytes) {
             continue;
         }
-        if (judge(set, &set->places[i], peer, &refusal) != NULL) {
+        if (judge(set, &set->places[i], names, &refusal) != NULL) {
             best = &set->places[i];
             best_bytes = bytes;
         } else {
@@ -314,7 +468,9 @@ static int choose(struct vfs *vfs, const char *path, const struct sockaddr *peer
 {
     int err;
     struct export_set *set = export_set_get(vfs);
-    const struct export_place *place = find_place(set, path, peer, &err);
+    struct names names = {.vfs = vfs, .set = set, .peer = peer, .may_wait = true};
+    const struct export_place *place = find_place(set, path, &names, &err);
+    names_end(&names);
     if (err == 0) {
         err = check_place(place);
     }
@@ -330,11 +486,12 @@ static int choose_by_name(struct vfs *vfs, const char *path, const struct sockad
 {
     int err;
     struct export_set *set = export_set_get(vfs);
-    (void)find_place(set, path, peer, &err);
-    if (err != 0 && err != -EAGAIN &&
-        (err == -ENOMEDIUM || export_table_names(set->table, peer))) {
+    struct names names = {.vfs = vfs, .set = set, .peer = peer, .may_wait = true};
+    (void)find_place(set, path, &names, &err);
+    if (err != 0 && err != -EAGAIN && (err == -ENOMEDIUM || is_named(set, &names))) {
         err = 0; /* a symbolic link may lead into an export of this client */
     }
+    names_end(&names);
     export_set_put(set);
     return err;
 }

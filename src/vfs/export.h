@@ -27,6 +27,8 @@
 #define EXPORT_RESOLVED_COUNT_MAX 65536U /* addresses behind one name or netgroup */
 #define EXPORT_PROBLEM_COUNT_MAX 1000U
 
+struct export_peer;
+
 /* What one client may do on one export. */
 struct export_options {
     bool rw;          /* default ro in a file, rw for DIR on the command line */
@@ -53,7 +55,7 @@ enum export_client_kind {
     EXPORT_ADDRESS,  /* one IPv4 or IPv6 address */
     EXPORT_HOST,     /* a name; as good as an address */
     EXPORT_NETWORK,  /* ADDRESS/PREFIX or ADDRESS/MASK */
-    EXPORT_WILDCARD, /* a name with * ? [..]; matches nobody yet: no name is looked up per client */
+    EXPORT_WILDCARD, /* a name with * ? [..] */
     EXPORT_NETGROUP, /* @NAME */
     EXPORT_EVERYONE  /* "*", or a line that names no client */
 };
@@ -64,7 +66,7 @@ struct export_client {
     char *text;              /* as written, without options; "*" for everyone */
     uint8_t address[16];     /* IPv4 is kept as ::ffff:a.b.c.d */
     uint8_t prefix_bits;     /* 0..128 over that form; 128 for an address */
-    uint32_t resolved_count; /* EXPORT_HOST, EXPORT_NETGROUP: its addresses, sorted */
+    uint32_t resolved_count; /* EXPORT_HOST: its addresses, sorted */
     uint8_t (*resolved)[16];
     struct export_options options;
     char *file; /* where it was written; NULL: the command line */
@@ -111,7 +113,9 @@ void export_problems_free(struct export_problems *problems);
 int export_table_add_text(struct export_table *table, const char *file, const char *text,
                           size_t text_bytes, struct export_problems *problems) MUST_USE;
 
-/* Reads a file for the above. Another -errno: it cannot be read, which is a fatal problem too. */
+/* Reads a file for the above; for /etc/exports then those of /etc/exports.d whose names end in
+ * ".exports", in the order of versions, as nfs-utils does. Another -errno: it cannot be read, which
+ * is a fatal problem too. */
 int export_table_add_file(struct export_table *table, const char *file,
                           struct export_problems *problems) MUST_USE;
 
@@ -122,8 +126,8 @@ int export_table_add_file(struct export_table *table, const char *file,
 int export_table_add_argument(struct export_table *table, const char *argument,
                               struct export_problems *problems) MUST_USE;
 
-/* Looks up host names and netgroups, which may take as long as DNS does. A name that means nothing
- * matches nobody, with a warning. Returns 0 or -ENOMEM. */
+/* Looks up host names, which may take as long as DNS does. A name that means nothing matches
+ * nobody, with a warning. Returns 0 or -ENOMEM. */
 int export_table_resolve(struct export_table *table, struct export_problems *problems) MUST_USE;
 
 /* Takes out the exports whose directory is none, with an error at the place of the first client.
@@ -138,6 +142,12 @@ void export_path_tidy(char *path);
  * above it; NULL if there is none. Compares names only. */
 const struct export_entry *export_table_find(const struct export_table *table, const char *path);
 
+/* The same for one client: the entry with the longest such path that names it, and where. */
+const struct export_entry *export_table_find_for(const struct export_table *table, const char *path,
+                                                 const struct sockaddr *peer,
+                                                 const struct export_peer *names,
+                                                 const struct export_client **client);
+
 /*
  * The client specification that matches best, or NULL: the client may not use this export.
  *
@@ -145,25 +155,54 @@ const struct export_entry *export_table_find(const struct export_table *table, c
  * before a netgroup, and everyone comes last; of the same kind the first as written wins. A network
  * is what was written with a slash, also when its prefix leaves one address.
  *
- * IPv4-mapped IPv6 addresses count as IPv4, and no IPv6 network contains them. Thread-safe,
- * allocates nothing, does not block.
+ * IPv4-mapped IPv6 addresses count as IPv4, and no IPv6 network contains them.
+ *
+ * names: what the client is called, NULL if that is not known; then *needs_names (which may be
+ * NULL) says whether the answer could be another one if it were. Thread-safe, allocates nothing,
+ * does not block.
  */
 const struct export_client *export_entry_match_client(const struct export_entry *entry,
-                                                      const struct sockaddr *peer);
+                                                      const struct sockaddr *peer,
+                                                      const struct export_peer *names,
+                                                      bool *needs_names);
 
-/* The options of the above, or NULL. */
+/* A client's names, and which clients with wildcards and netgroups of a table they fit. */
+#define EXPORT_PEER_NAME_COUNT_MAX 16U
+struct export_peer {
+    struct export_table *table; /* a reference: whose numbers fits is for */
+    char number[64];     /* the address as text */
+    char unproven[256];  /* a name that does not lead back to the address, and does not count */
+    uint32_t name_count; /* names that do; the first is the one of the address */
+    char *names[EXPORT_PEER_NAME_COUNT_MAX];
+    bool fits[]; /* by export_client.number */
+};
+
+/* Asks DNS, /etc/hosts, NIS or whatever nsswitch.conf(5) says; may take long. NULL: no memory. The
+ * table is resolved. export_peer_free takes NULL. */
+struct export_peer *export_peer_find(struct export_table *table, const struct sockaddr *address);
+void export_peer_free(struct export_peer *peer);
+
+/* The options of the above for a client without names, or NULL. */
 const struct export_options *export_entry_match(const struct export_entry *entry,
                                                 const struct sockaddr *peer);
 
-/* Whether some export is for this client. */
-bool export_table_names(const struct export_table *table, const struct sockaddr *peer);
+/* Whether some export is for this client. names, needs_names: as above. */
+bool export_table_names(const struct export_table *table, const struct sockaddr *peer,
+                        const struct export_peer *names, bool *needs_names);
 
-/* Does this one specification match? For explaining what export_entry_match did. */
-bool export_client_matches(const struct export_client *client, const struct sockaddr *peer);
+/* Does this one specification match? For explaining what export_entry_match_client did. */
+bool export_client_matches(const struct export_client *client, const struct sockaddr *peer,
+                           const struct export_peer *names);
 
 /* The options as exports(5) words, "rw,sync,...", always NUL-terminated. */
 #define EXPORT_OPTIONS_TEXT_BYTES_MAX 1536U
 void export_options_text(const struct export_options *options,
                          char text[EXPORT_OPTIONS_TEXT_BYTES_MAX]);
+
+/* A client as a line of an exports file that means the same. */
+#define EXPORT_CLIENT_TEXT_BYTES_MAX                                                               \
+    (4U * (EXPORT_PATH_BYTES_MAX + EXPORT_CLIENT_BYTES_MAX) + EXPORT_OPTIONS_TEXT_BYTES_MAX + 32U)
+void export_client_text(const struct export_entry *entry, const struct export_client *client,
+                        char text[EXPORT_CLIENT_TEXT_BYTES_MAX]);
 
 #endif

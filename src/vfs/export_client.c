@@ -105,11 +105,6 @@ static bool parse_wildcard(struct export_context *context, const char *name,
         return false;
     }
     client->kind = EXPORT_WILDCARD;
-    export_warning(
-        context,
-        "'%s' matches nobody: clients are not looked up by name yet; write their network "
-        "or their names",
-        name);
     return true;
 }
 

@@ -51,7 +51,8 @@ static bool in_network(const struct export_client *client, const uint8_t address
     return odd_bits == 0 || (client->address[whole] ^ address[whole]) >> (8 - odd_bits) == 0;
 }
 
-static bool matches(const struct export_client *client, const uint8_t address[16])
+static bool matches(const struct export_client *client, const uint8_t address[16],
+                    const struct export_peer *names)
 {
     switch (client->kind) {
     case EXPORT_ADDRESS:
@@ -59,23 +60,24 @@ static bool matches(const struct export_client *client, const uint8_t address[16
     case EXPORT_NETWORK:
         return in_network(client, address);
     case EXPORT_HOST:
-    case EXPORT_NETGROUP:
         return client->resolved_count > 0 &&
                bsearch(address, client->resolved, client->resolved_count, 16,
                        export_address_compare) != NULL;
     case EXPORT_EVERYONE:
         return true;
     case EXPORT_WILDCARD:
-        return false;
+    case EXPORT_NETGROUP:
+        return names != NULL && names->fits[client->number];
     }
     return false;
 }
 
-bool export_client_matches(const struct export_client *client, const struct sockaddr *peer)
+bool export_client_matches(const struct export_client *client, const struct sockaddr *peer,
+                           const struct export_peer *names)
 {
     uint8_t address[16];
 
-    return export_address(peer, address) && matches(client, address);
+    return export_address(peer, address) && matches(client, address, names);
 }
 
 static unsigned rank(enum export_client_kind kind)
@@ -83,11 +85,19 @@ static unsigned rank(enum export_client_kind kind)
     return kind == EXPORT_HOST ? EXPORT_ADDRESS : kind;
 }
 
+static bool is_by_name(const struct export_client *client)
+{
+    return client->kind == EXPORT_WILDCARD || client->kind == EXPORT_NETGROUP;
+}
+
 const struct export_client *export_entry_match_client(const struct export_entry *entry,
-                                                      const struct sockaddr *peer)
+                                                      const struct sockaddr *peer,
+                                                      const struct export_peer *names,
+                                                      bool *needs_names)
 {
     const struct export_client *best = NULL;
     unsigned best_rank = EXPORT_EVERYONE + 1;
+    bool has_names = false;
     uint8_t address[16];
 
     if (!export_address(peer, address)) {
@@ -95,10 +105,14 @@ const struct export_client *export_entry_match_client(const struct export_entry 
     }
     for (uint32_t i = 0; i < entry->client_count && best_rank > EXPORT_ADDRESS; i++) {
         const struct export_client *client = &entry->clients[i];
-        if (rank(client->kind) < best_rank && matches(client, address)) {
+        has_names = has_names || is_by_name(client);
+        if (rank(client->kind) < best_rank && matches(client, address, names)) {
             best = client;
             best_rank = rank(client->kind);
         }
+    }
+    if (needs_names != NULL && names == NULL && has_names && best_rank > EXPORT_NETWORK) {
+        *needs_names = true;
     }
     return best;
 }
@@ -106,34 +120,64 @@ const struct export_client *export_entry_match_client(const struct export_entry 
 const struct export_options *export_entry_match(const struct export_entry *entry,
                                                 const struct sockaddr *peer)
 {
-    const struct export_client *client = export_entry_match_client(entry, peer);
+    const struct export_client *client = export_entry_match_client(entry, peer, NULL, NULL);
 
     return client == NULL ? NULL : &client->options;
 }
 
-bool export_table_names(const struct export_table *table, const struct sockaddr *peer)
+bool export_table_names(const struct export_table *table, const struct sockaddr *peer,
+                        const struct export_peer *names, bool *needs_names)
 {
     for (uint32_t i = 0; i < table->entry_count; i++) {
-        if (export_entry_match_client(&table->entries[i], peer) != NULL) {
+        if (export_entry_match_client(&table->entries[i], peer, names, needs_names) != NULL) {
             return true;
         }
     }
     return false;
 }
 
+/* How long the path of an entry is that is this path or above it; -1: it is not. */
+static int bytes_above(const struct export_entry *entry, const char *path)
+{
+    size_t bytes = strcmp(entry->path, "/") == 0 ? 0 : strlen(entry->path);
+    bool above =
+        strncmp(entry->path, path, bytes) == 0 && (path[bytes] == '/' || path[bytes] == '\0');
+
+    return above ? (int)bytes : -1;
+}
+
 const struct export_entry *export_table_find(const struct export_table *table, const char *path)
 {
     const struct export_entry *best = NULL;
-    size_t best_bytes = 0;
+    int best_bytes = -1;
+
+    for (uint32_t i = 0; i < table->entry_count; i++) {
+        int bytes = bytes_above(&table->entries[i], path);
+        if (bytes > best_bytes) {
+            best = &table->entries[i];
+            best_bytes = bytes;
+        }
+    }
+    return best;
+}
+
+const struct export_entry *export_table_find_for(const struct export_table *table, const char *path,
+                                                 const struct sockaddr *peer,
+                                                 const struct export_peer *names,
+                                                 const struct export_client **client)
+{
+    const struct export_entry *best = NULL;
+    int best_bytes = -1;
 
     for (uint32_t i = 0; i < table->entry_count; i++) {
         const struct export_entry *entry = &table->entries[i];
-        size_t bytes = strcmp(entry->path, "/") == 0 ? 0 : strlen(entry->path);
-        bool above =
-            strncmp(entry->path, path, bytes) == 0 && (path[bytes] == '/' || path[bytes] == '\0');
-        if (above && (best == NULL || bytes > best_bytes)) {
+        int bytes = bytes_above(entry, path);
+        const struct export_client *found =
+            bytes > best_bytes ? export_entry_match_client(entry, peer, names, NULL) : NULL;
+        if (found != NULL) {
             best = entry;
             best_bytes = bytes;
+            *client = found;
         }
     }
     return best;

@@ -70,30 +70,10 @@ static void resolve_host(struct export_context *context, struct export_client *c
     }
 }
 
-/* exports(5): "Only the host part of each netgroup member is considered. Empty host parts or those
- * containing a single dash are ignored." */
-static void resolve_netgroup(struct export_context *context, struct export_client *client)
+/* Who is in it is asked per client, see export_names.c. */
+static void check_netgroup(struct export_context *context, const struct export_client *client)
 {
-    char buffer[4096];
-    char *host, *user, *domain;
-    uint32_t member_count = 0;
-
-    if (setnetgrent(client->text + 1) == 1) {
-        while (getnetgrent_r(&host, &user, &domain, buffer, sizeof buffer) == 1) {
-            if (host == NULL || *host == '\0' || strcmp(host, "-") == 0) {
-                continue;
-            }
-            member_count++;
-            int error = add_host(context, client, host);
-            if (error != 0) {
-                export_warning(context,
-                               "cannot look up '%s' of netgroup '%s' (%s): it matches nobody", host,
-                               client->text, gai_strerror(error));
-            }
-        }
-    }
-    endnetgrent();
-    if (member_count == 0) {
+    if (!export_netgroup_has(client->text + 1, NULL)) {
         export_warning(context,
                        "netgroup '%s' matches nobody: no host in it, or no such netgroup (try "
                        "`getent netgroup %s`; nsswitch.conf(5) says where it is looked for)",
@@ -117,7 +97,7 @@ int export_table_resolve(struct export_table *table, struct export_problems *pro
             if (client->kind == EXPORT_HOST) {
                 resolve_host(&context, client);
             } else if (client->kind == EXPORT_NETGROUP) {
-                resolve_netgroup(&context, client);
+                check_netgroup(&context, client);
             }
             sort_unique(client);
         }

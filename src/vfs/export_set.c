@@ -532,6 +532,7 @@ uint32_t export_set_publish(struct vfs *vfs, struct export_set *set)
 {
     uint32_t in_use = 0;
     mark_crossings(set);
+    admit_use_table(vfs, set->table);
     pthread_mutex_lock(&vfs->set_lock);
     struct export_set *old = vfs->set;
     vfs->set = set;

@@ -70,6 +70,10 @@ struct vfs_export *export_set_of_id(struct vfs *vfs, uint64_t id);
 
 /* ---- admit.c ---- */
 
+int admit_open(struct vfs *vfs) MUST_USE;
+/* From now on names are looked up for this table. */
+void admit_use_table(struct vfs *vfs, struct export_table *table);
+
 /* Sets the options and the identity of a call on this export: 0, -EACCES, -EPERM, -ESTALE (no
  * export any more), -EAGAIN (not known yet who the client is). */
 int admit(struct vfs_call *call, struct vfs_export *export) MUST_USE;

@@ -2,12 +2,17 @@
 /* The table and the list of problems as containers; files into text; lines into entries. */
 #include "vfs/export_internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#define FILE_DEFAULT "/etc/exports"
+#define DIRECTORY "/etc/exports.d"
+#define SUFFIX ".exports"
 
 struct export_table *export_table_new(void)
 {
@@ -367,8 +372,8 @@ static int read_all(int fd, char **text, size_t *text_bytes)
     }
 }
 
-int export_table_add_file(struct export_table *table, const char *file,
-                          struct export_problems *problems)
+static int add_one_file(struct export_table *table, const char *file,
+                        struct export_problems *problems)
 {
     struct export_context context = {.table = table, .problems = problems, .file = file};
     char *text = NULL;
@@ -389,4 +394,43 @@ int export_table_add_file(struct export_table *table, const char *file,
     }
     free(text);
     return err;
+}
+
+/* exports(5): "/etc/exports.d/": names that end in ".exports" and do not begin with a dot. */
+static int is_export_file(const struct dirent *entry)
+{
+    size_t bytes = strlen(entry->d_name);
+    size_t suffix_bytes = strlen(SUFFIX);
+
+    return entry->d_name[0] != '.' && bytes > suffix_bytes &&
+           strcmp(entry->d_name + bytes - suffix_bytes, SUFFIX) == 0;
+}
+
+static int add_directory(struct export_table *table, struct export_problems *problems)
+{
+    struct dirent **names = NULL;
+    char path[sizeof DIRECTORY + sizeof names[0]->d_name + 1];
+    int error = 0;
+
+    int count = scandir(DIRECTORY, &names, is_export_file, versionsort);
+    for (int i = 0; i < count; i++) {
+        (void)snprintf(path, sizeof path, DIRECTORY "/%s", names[i]->d_name);
+        free(names[i]);
+        int one = error == -ENOMEM ? 0 : add_one_file(table, path, problems);
+        error = one != 0 && error != -ENOMEM ? one : error;
+    }
+    free(names);
+    return error;
+}
+
+int export_table_add_file(struct export_table *table, const char *file,
+                          struct export_problems *problems)
+{
+    int error = add_one_file(table, file, problems);
+
+    if (strcmp(file, FILE_DEFAULT) != 0 || error == -ENOMEM) {
+        return error;
+    }
+    int more = add_directory(table, problems);
+    return error != 0 ? error : more;
 }

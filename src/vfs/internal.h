@@ -119,7 +119,9 @@ struct object_table {
     bool janitor_stopping;
 };
 
+struct ask;
 struct export_set;
+struct peers;
 struct name_entry;
 
 struct vfs_state {
@@ -135,6 +137,8 @@ struct vfs {
     struct export_set *set; /* what is exported now; under set_lock */
     atomic_uint_fast64_t generation; /* new whenever the above changes */
     int mounts_fd;                   /* mounts_changed */
+    struct ask *peers;               /* names of clients, for */
+    struct peers *peers_table;       /* the table in force */
     pthread_mutex_t change_lock;     /* whoever changes it, from building to publishing */
     struct journal *journal;
     uint8_t writeverf_key[SIPHASH_KEY_BYTES];

@@ -3,6 +3,7 @@
  * The whole: exports opened, handles turned into nodes, each call checked against the export's
  * clients and given its identity. The contract is node.h.
  */
+#include "vfs/ask.h"
 #include "vfs/internal.h"
 #include "vfs/mounts.h"
 
@@ -127,6 +128,9 @@ int vfs_open(const struct vfs_options *options, struct vfs **result, struct err 
     if (error == 0) {
         error = begin_writeverf(vfs, err);
     }
+    if (error == 0 && admit_open(vfs) != 0) {
+        error = err_set(err, -ENOMEM, "no memory for the names of clients");
+    }
     if (error == 0) {
         error = open_exports(vfs, err);
     }
@@ -163,6 +167,7 @@ void vfs_close(struct vfs *vfs)
     range_locks_close(vfs);
     object_table_close(vfs);
     names_close(vfs);
+    ask_close(vfs->peers);
     export_set_put(vfs->set);
     if (vfs->mounts_fd >= 0) {
         close(vfs->mounts_fd);

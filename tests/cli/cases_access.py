@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What an exports file means to clients: the running server from different addresses."""
+import contextlib
 import os
 import subprocess
 
-from cli import Serving, check, equal, own_namespaces, quiet, run, write
+from cli import DONE, Serving, check, equal, holdfast, own_namespaces, quiet, run, write
 from nfs import ACCES, OK, ROFS, UNCHECKED, Nfs, Tcp, Udp
 
 
@@ -107,20 +108,66 @@ def the_narrower_kind_counts_not_the_line(work):
         equal(write_status(server, f'{work}/e', '127.0.0.3', 'x'), ROFS, 'CREATE by the network')
 
 
-def netgroups_are_looked_up(work):
-    directories(work, 'e')
-    etc = f'{work}/etc'  # a copy, with a netgroup file, seen as /etc in our mount namespace
+@contextlib.contextmanager
+def own_etc(work, **files):
+    """A copy of /etc with some files written anew, seen as /etc in our mount namespace."""
+    etc = f'{work}/etc'
     subprocess.run(['cp', '-a', '/etc', etc], check=True)
-    write(f'{etc}/netgroup', 'friends (127.0.0.2,,) (-,,) (,user,) more\nmore (localhost,-,)\n')
-    write(f'{etc}/nsswitch.conf', 'hosts: files\nnetgroup: files\n')
+    write(f'{etc}/nsswitch.conf', 'hosts: files\nnetgroup: files\npasswd: files\ngroup: files\n')
+    for name, text in files.items():
+        write(f'{etc}/{name}', text)
     subprocess.run(['mount', '--bind', etc, '/etc'], check=True)
     try:
-        with serving(work, 'WORK/e @friends(rw,insecure) *(ro,insecure)\n') as server:
-            for source, right in (('127.0.0.2', OK), ('127.0.0.1', OK), ('127.0.0.3', ROFS)):
-                equal(write_status(server, f'{work}/e', source, f'from-{source}'), right,
-                      f'CREATE from {source}')
+        yield
     finally:
         subprocess.run(['umount', '/etc'], check=True)
+
+
+HOSTS = ('127.0.0.1 localhost\n127.0.0.2 alpha.cs.example.org al\n127.0.0.3 pc7.example.org\n'
+         '127.0.0.4 beta.example.net\n127.0.0.6 Gamma.Example.Org\n')
+
+
+def netgroups_are_looked_up(work):
+    """Hosts by name, without their domain, by number; members without a host are nobody."""
+    directories(work, 'e')
+    group = ('friends (127.0.0.5,,) (-,,) (,user,) more\n'
+             'more (localhost,-,) (alpha.cs.example.org,,) (pc7,,)\n')
+    with own_etc(work, netgroup=group, hosts=HOSTS), \
+            serving(work, 'WORK/e @friends(rw,insecure) *(ro,insecure)\n') as server:
+        for source, right in (('127.0.0.1', OK), ('127.0.0.2', OK), ('127.0.0.3', OK),
+                              ('127.0.0.4', ROFS), ('127.0.0.5', OK), ('127.0.0.7', ROFS)):
+            equal(write_status(server, f'{work}/e', source, f'from-{source}'), right,
+                  f'CREATE from {source}')
+
+
+def wildcards_are_for_names(work):
+    """They match dots, not case; a name that does not lead back to its address is none."""
+    directories(work, 'e', 'f')
+    text = ('WORK/e *.example.org(rw,insecure) *(ro,insecure)\n'
+            'WORK/f pc[0-9].example.org(rw,insecure) a?(rw,insecure) [!g]*.net(ro,insecure)\n')
+    with own_etc(work, hosts=HOSTS), serving(work, text) as server:
+        for source, right in (('127.0.0.2', OK), ('127.0.0.3', OK), ('127.0.0.4', ROFS),
+                              ('127.0.0.6', OK), ('127.0.0.7', ROFS)):
+            equal(write_status(server, f'{work}/e', source, f'from-{source}'), right,
+                  f'CREATE from {source}')
+        for source, right in (('127.0.0.2', OK), ('127.0.0.3', OK), ('127.0.0.4', ROFS)):
+            equal(write_status(server, f'{work}/f', source, f'from-{source}'), right,
+                  f'CREATE in f from {source}')
+        for source in ('127.0.0.1', '127.0.0.6', '127.0.0.7'):
+            equal(mount_status(server, f'{work}/f', source), ACCES, f'MNT of f from {source}')
+
+
+def a_reload_asks_for_names_again(work):
+    directories(work, 'e')
+    with own_etc(work, hosts=HOSTS), \
+            serving(work, 'WORK/e *.example.org(rw,insecure) *(ro,insecure)\n') as server:
+        equal(write_status(server, f'{work}/e', '127.0.0.4', 'a'), ROFS, 'CREATE by another name')
+        write('/etc/hosts', HOSTS.replace('beta.example.net', 'beta.example.org'))
+        holdfast('exports', 'reload', '--state', f'{work}/state').ends(DONE)
+        equal(write_status(server, f'{work}/e', '127.0.0.4', 'b'), OK, 'CREATE after the reload')
+        write(f'{work}/exports', f'{work}/e @none(rw) a.b.*(rw) *.example.net(rw) *(ro,insecure)\n')
+        holdfast('exports', 'reload', '--state', f'{work}/state').ends(DONE)
+        equal(write_status(server, f'{work}/e', '127.0.0.4', 'c'), ROFS, 'CREATE with other lines')
 
 
 if __name__ == '__main__':
@@ -128,4 +175,5 @@ if __name__ == '__main__':
     run([blank_before_the_bracket_is_as_showmount_says, quoted_paths_are_the_ones_that_mount,
          defaults_of_a_line_are_overridden_by_its_clients, ipv6_and_ipv4_are_told_apart,
          a_dual_stack_socket_sees_ipv4, handles_do_not_outlive_the_right_to_use_them,
-         the_narrower_kind_counts_not_the_line, netgroups_are_looked_up])
+         the_narrower_kind_counts_not_the_line, netgroups_are_looked_up, wildcards_are_for_names,
+         a_reload_asks_for_names_again])

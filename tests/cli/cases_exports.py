@@ -4,7 +4,7 @@
 import json
 import os
 
-from cli import CANNOT, DONE, FINDING, check, equal, holdfast, run, write
+from cli import CANNOT, DONE, FINDING, Serving, check, equal, holdfast, quiet, run, write
 
 
 def a_good_file_passes(work):
@@ -88,7 +88,8 @@ def explain_takes_the_longest_path(work):
     file = write(f'{work}/exports', '/srv *(ro)\n/srv/inner 10.0.0.1(rw)\n')
     holdfast('exports', 'explain', '10.0.0.1', '/srv/inner/x', file).ends(DONE).says(
         'export /srv/inner', where='out')
-    holdfast('exports', 'explain', '10.0.0.2', '/srv/inner/x', file).ends(FINDING)
+    holdfast('exports', 'explain', '10.0.0.2', '/srv/inner/x', file).ends(DONE).says(
+        'may read at', 'export /srv\n', where='out')
     holdfast('exports', 'explain', '10.0.0.2', '/srv/innermost', file).ends(DONE)
 
 
@@ -121,6 +122,37 @@ def json_says_what_the_text_says(work):
     equal(told['export'], None, 'no export')
 
 
+def diff_shows_who_gets_something_else(work):
+    old = write(f'{work}/old', '/a 10.0.0.1(rw) 10.0.0.2\n"/b c" *(ro)\n/d 10.0.0.1\n')
+    new = write(f'{work}/new', '"/b c" *(rw)\n/d 10.0.0.1(ro)\n/a 10.0.0.2 10.0.0.3\n')
+    lines = holdfast('exports', 'diff', old, new).ends(FINDING).out.splitlines()
+    equal([line.split('(')[0] for line in lines],
+          ['- /a 10.0.0.1', '- /b\\040c *', '+ /b\\040c *', '+ /a 10.0.0.3'], 'differences')
+    check('(ro,' in lines[1] and '(rw,' in lines[2], lines)
+    equal(holdfast('exports', 'diff', old, old).ends(DONE).out, '', 'no difference')
+    told = json.loads(holdfast('exports', 'diff', '--json', old, new).ends(FINDING).out)
+    equal([(item['path'], item['client'], item['before'] is None, item['after'] is None)
+           for item in told['differences']],
+          [('/a', '10.0.0.1', False, True), ('/b c', '*', False, False),
+           ('/a', '10.0.0.3', True, False)], 'differences as JSON')
+
+
+def diff_knows_what_the_server_has(work):
+    odd = f'{work}/export/o d#"\\040(x)'
+    os.mkdir(odd)
+    text = (f'{work}/export 127.0.0.1(rw,insecure,fsid=7) 10.0.0.0/8(mp=/x,nordirplus)\n'
+            + ''.join(f'\\{byte:03o}' for byte in odd.encode()) + ' *.a[b-d].org(crossmnt) @x\n')
+    file = write(f'{work}/exports', text)
+    with Serving(*quiet(work), '--exports', file):
+        state = ('--state', f'{work}/state')
+        equal(holdfast('exports', 'diff', *state, file).ends(DONE).out, '', 'no difference')
+        write(file, text.replace('127.0.0.1(rw', '127.0.0.1(ro'))
+        check(holdfast('exports', 'diff', *state, file).ends(FINDING).out.startswith('- '), 'diff')
+        holdfast('exports', 'reload', *state).ends(DONE)
+        holdfast('exports', 'diff', *state, file).ends(DONE)
+    holdfast('exports', 'diff', *state, file).ends(CANNOT).says('no server answers')
+
+
 def a_pipe_is_a_file_too(work):
     reader, writer = os.pipe()
     os.write(writer, b'/srv ::1(rw)')
@@ -137,4 +169,5 @@ if __name__ == '__main__':
          list_shows_who_gets_what, list_leaves_bad_lines_out_and_says_so,
          explain_names_the_line_that_counts, explain_says_when_there_is_nothing,
          explain_takes_the_longest_path, explain_looks_names_up,
-         json_says_what_the_text_says, a_pipe_is_a_file_too])
+         json_says_what_the_text_says, diff_shows_who_gets_something_else,
+         diff_knows_what_the_server_has, a_pipe_is_a_file_too])

@@ -33,12 +33,12 @@ static unsigned rank(const struct export_client *client)
 
 static void check_match(const struct export_entry *entry, const struct sockaddr *peer)
 {
-    const struct export_client *best = export_entry_match_client(entry, peer);
+    const struct export_client *best = export_entry_match_client(entry, peer, NULL, NULL);
 
-    FUZZ_CHECK(best == NULL || export_client_matches(best, peer));
+    FUZZ_CHECK(best == NULL || export_client_matches(best, peer, NULL));
     for (uint32_t i = 0; i < entry->client_count; i++) {
         const struct export_client *client = &entry->clients[i];
-        if (client == best || !export_client_matches(client, peer)) {
+        if (client == best || !export_client_matches(client, peer, NULL)) {
             continue;
         }
         FUZZ_CHECK(best != NULL);
@@ -59,7 +59,8 @@ static void check_matches(const struct export_entry *entry)
         check_match(entry, (struct sockaddr *)(void *)&peer);
         check_match(entry, (struct sockaddr *)(void *)&ipv4);
         if (entry->clients[i].kind == EXPORT_ADDRESS || entry->clients[i].kind == EXPORT_NETWORK) {
-            FUZZ_CHECK(export_client_matches(&entry->clients[i], (struct sockaddr *)(void *)&peer));
+            FUZZ_CHECK(
+                export_client_matches(&entry->clients[i], (struct sockaddr *)(void *)&peer, NULL));
         }
     }
 }

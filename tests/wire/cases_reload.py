@@ -181,9 +181,11 @@ def two_hundred_reloads_under_load_leave_nothing():
                     equal(other.readdirplus(fh).status, nfs.OK, 'READDIRPLUS of b')
         some(12)
         time.sleep(0.5)
-        fds, rss = server.fd_count(), server.rss_kb()
+        fds = server.fd_count()
         some(200)
         load.end()
+        rss = server.rss_kb()  # threads that the load has made keep their memory
+        some(100)
         server.reload_well(BOTH)
         deadline = time.monotonic() + 20  # objects are let go of some seconds after their last use
         while server.fd_count() > fds and time.monotonic() < deadline:
@@ -191,7 +193,7 @@ def two_hundred_reloads_under_load_leave_nothing():
         check(server.fd_count() <= fds, f'{server.fd_count()} descriptors, {fds} before')
         grown = server.rss_kb() - rss
         if not server.has_sanitizer():  # which keeps what was freed, and finds leaks itself
-            check(grown < 8192, f'{grown} KiB more than before')
+            check(grown < 2048, f'{grown} KiB more than before')
 
 
 def what_is_unexported_can_be_unmounted():
