@@ -69,7 +69,8 @@ static int look(struct nlm_dos_share *share, const struct nlm_lock_asked *asked,
         count++;
         if (is_of_owner(share, asked)) {
             *mine = share;
-        } else if ((share->access & mode) != 0 || (share->mode & access) != 0) {
+        } else if (((unsigned)share->access & (unsigned)mode) != 0 ||
+                   ((unsigned)share->mode & (unsigned)access) != 0) {
             return -EAGAIN;
         }
     }
