@@ -8,7 +8,8 @@ build="gcc meson ninja-build pkg-config python3 libxxhash-dev uthash-dev libcap-
 libjansson-dev"
 check="$build libcmocka-dev libnfs-dev libtirpc-dev user-mode-linux kmod dmsetup e2fsprogs \
 xfsprogs btrfs-progs nfs-common iproute2 nftables util-linux make acl attr strace procps mandoc \
-rpcbind tcpdump tshark nfs-ganesha nfs-ganesha-vfs man-db qemu-system-arm u-boot-qemu"
+rpcbind tcpdump tshark nfs-ganesha nfs-ganesha-vfs nfs-kernel-server man-db qemu-system-arm \
+u-boot-qemu"
 bench="$build libnfs-dev nfs-ganesha nfs-ganesha-vfs iperf3 procps iproute2 util-linux e2fsprogs"
 soak="$check clang libclang-rt-14-dev llvm"
 

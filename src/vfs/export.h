@@ -170,7 +170,6 @@ const struct export_client *export_entry_match_client(const struct export_entry 
 #define EXPORT_PEER_NAME_COUNT_MAX 16U
 struct export_peer {
     struct export_table *table; /* a reference: whose numbers fits is for */
-    char number[64];     /* the address as text */
     char unproven[256];  /* a name that does not lead back to the address, and does not count */
     uint32_t name_count; /* names that do; the first is the one of the address */
     char *names[EXPORT_PEER_NAME_COUNT_MAX];

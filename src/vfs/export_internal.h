@@ -55,6 +55,9 @@ void export_entry_free(struct export_entry *entry);
 void export_table_join(struct export_context *context, const char *path,
                        struct export_client *clients, uint32_t client_count);
 
+/* Whether a name fits a pattern with * ? [...]. */
+bool export_pattern_fits(const char *pattern, const char *name);
+
 /* Whether a host of this name is in a netgroup; NULL: any host. May take long. */
 bool export_netgroup_has(const char *group, const char *name);
 

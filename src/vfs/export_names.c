@@ -8,7 +8,6 @@
 #include "vfs/export_internal.h"
 
 #include <arpa/inet.h>
-#include <fnmatch.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -83,8 +82,6 @@ static void find_names(struct export_peer *peer, const struct sockaddr *address)
 {
     char name[NI_MAXHOST];
 
-    (void)getnameinfo(address, address_size(address), peer->number, sizeof peer->number, NULL, 0,
-                      NI_NUMERICHOST);
     if (getnameinfo(address, address_size(address), name, sizeof name, NULL, 0, NI_NAMEREQD) != 0) {
         return;
     }
@@ -98,10 +95,70 @@ static void find_names(struct export_peer *peer, const struct sockaddr *address)
     }
 }
 
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* The class that begins at *pattern, behind its '['; *pattern is moved behind its ']'. */
+static bool in_class(const char **pattern, char c)
+{
+    const char *p = *pattern;
+    bool negated = *p == '^';
+    bool found = false;
+
+    p += negated ? 1 : 0;
+    for (bool first = true; *p != '\0' && (*p != ']' || first); first = false) {
+        char from = lower(*p++);
+        char to = from;
+        if (p[0] == '-' && p[1] != ']' && p[1] != '\0') {
+            to = lower(p[1]);
+            p += 2;
+        }
+        found = found || (c >= from && c <= to);
+    }
+    *pattern = *p == ']' ? p + 1 : p;
+    return found != negated;
+}
+
+/* As nfs-utils has it: `*` and `?` match dots, a class is negated by `^` and not by `!`. */
+bool export_pattern_fits(const char *pattern, const char *name)
+{
+    const char *star = NULL;
+    const char *star_name = name;
+
+    while (*name != '\0') {
+        const char *p = pattern;
+        bool fits;
+        if (*p == '*') {
+            star = ++pattern;
+            star_name = name;
+            continue;
+        }
+        if (*p == '[') {
+            p++;
+            fits = in_class(&p, lower(*name));
+        } else {
+            fits = *p == '?' || (*p != '\0' && lower(*p) == lower(*name));
+            p += *p != '\0' ? 1 : 0;
+        }
+        if (fits) {
+            pattern = p;
+            name++;
+        } else if (star != NULL) {
+            pattern = star;
+            name = ++star_name;
+        } else {
+            return false;
+        }
+    }
+    return pattern[strspn(pattern, "*")] == '\0';
+}
+
 static bool fits_pattern(const struct export_peer *peer, const char *pattern)
 {
     for (uint32_t i = 0; i < peer->name_count; i++) {
-        if (fnmatch(pattern, peer->names[i], FNM_CASEFOLD | FNM_NOESCAPE) == 0) {
+        if (export_pattern_fits(pattern, peer->names[i])) {
             return true;
         }
     }
@@ -135,7 +192,7 @@ bool export_netgroup_has(const char *group, const char *name)
     return found;
 }
 
-/* exports(5) as nfs-utils has it: by each name, by the first without its domain, by the number. */
+/* As nfs-utils has it: by each name, and by the first without its domain. */
 static bool is_in_netgroup(const struct export_peer *peer, const char *group)
 {
     char label[NI_MAXHOST];
@@ -148,11 +205,9 @@ static bool is_in_netgroup(const struct export_peer *peer, const char *group)
     if (peer->name_count > 0) {
         (void)snprintf(label, sizeof label, "%.*s", (int)strcspn(peer->names[0], "."),
                        peer->names[0]);
-        if (export_netgroup_has(group, label)) {
-            return true;
-        }
+        return export_netgroup_has(group, label);
     }
-    return export_netgroup_has(group, peer->number);
+    return false;
 }
 
 struct export_peer *export_peer_find(struct export_table *table, const struct sockaddr *address)

@@ -128,14 +128,15 @@ HOSTS = ('127.0.0.1 localhost\n127.0.0.2 alpha.cs.example.org al\n127.0.0.3 pc7.
 
 
 def netgroups_are_looked_up(work):
-    """Hosts by name, without their domain, by number; members without a host are nobody."""
+    """Hosts by name, also without their domain; members without a host, or with a number, are
+    nobody, as with nfs-utils."""
     directories(work, 'e')
     group = ('friends (127.0.0.5,,) (-,,) (,user,) more\n'
              'more (localhost,-,) (alpha.cs.example.org,,) (pc7,,)\n')
     with own_etc(work, netgroup=group, hosts=HOSTS), \
             serving(work, 'WORK/e @friends(rw,insecure) *(ro,insecure)\n') as server:
         for source, right in (('127.0.0.1', OK), ('127.0.0.2', OK), ('127.0.0.3', OK),
-                              ('127.0.0.4', ROFS), ('127.0.0.5', OK), ('127.0.0.7', ROFS)):
+                              ('127.0.0.4', ROFS), ('127.0.0.5', ROFS), ('127.0.0.7', ROFS)):
             equal(write_status(server, f'{work}/e', source, f'from-{source}'), right,
                   f'CREATE from {source}')
 
@@ -144,7 +145,7 @@ def wildcards_are_for_names(work):
     """They match dots, not case; a name that does not lead back to its address is none."""
     directories(work, 'e', 'f')
     text = ('WORK/e *.example.org(rw,insecure) *(ro,insecure)\n'
-            'WORK/f pc[0-9].example.org(rw,insecure) a?(rw,insecure) [!g]*.net(ro,insecure)\n')
+            'WORK/f pc[0-9].example.org(rw,insecure) a?(rw,insecure) [^g]*.net(ro,insecure)\n')
     with own_etc(work, hosts=HOSTS), serving(work, text) as server:
         for source, right in (('127.0.0.2', OK), ('127.0.0.3', OK), ('127.0.0.4', ROFS),
                               ('127.0.0.6', OK), ('127.0.0.7', ROFS)):

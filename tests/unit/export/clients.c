@@ -2,6 +2,8 @@
 /* Clients: what each form means, and which of several forms wins. */
 #include "fixture.h"
 
+#include "vfs/export_internal.h"
+
 #include <sys/un.h>
 
 static void addresses_of_both_families(void **state)
@@ -139,6 +141,29 @@ static void names_that_mean_nothing_match_nobody(void **state)
     assert_gets(f, "/d", "10.0.0.1", "nothing");
 }
 
+static void patterns_are_those_of_nfs_utils(void **state)
+{
+    static const struct {
+        const char *pattern, *name;
+        bool fits;
+    } cases[] = {
+        {"*.org", "a.b.org", true},      {"*.org", "org", false},         {"*", "", true},
+        {"a*b*c", "aXbXbXc", true},      {"a*b*c", "aXcXb", false},       {"?.org", "..org", true},
+        {"p?7", "pc7", true},            {"p?7", "p7", false},            {"*.ORG", "x.org", true},
+        {"pc[0-9]", "pc5", true},        {"pc[0-9]", "pcx", false},       {"[a-cx]y", "xy", true},
+        {"[^a]x", "bx", true},           {"[^a]x", "ax", false},          {"[!a]x", "ax", true},
+        {"[!a]x", "bx", false},          {"[]a]x", "]x", true},           {"[A-C]x", "bx", true},
+        {"[a", "a", true},               {"a**", "a", true},              {"[a-]", "-", true},
+        {"****************b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        if (export_pattern_fits(cases[i].pattern, cases[i].name) != cases[i].fits) {
+            fail_msg("%s and %s", cases[i].pattern, cases[i].name);
+        }
+    }
+}
+
 static void other_address_families_match_nothing(void **state)
 {
     struct fixture *f = *state;
@@ -186,6 +211,7 @@ int main(void)
         TEST(the_manuals_order_decides_not_the_line),
         TEST(host_names_are_their_addresses),
         TEST(names_that_mean_nothing_match_nobody),
+        TEST(patterns_are_those_of_nfs_utils),
         TEST(other_address_families_match_nothing),
         TEST(doubled_clients_are_a_warning),
         TEST(the_longest_path_is_the_export_of_a_path),
