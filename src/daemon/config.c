@@ -20,6 +20,8 @@ enum option_code {
     OPTION_PORTMAP,
     OPTION_STATE,
     OPTION_GRACE,
+    OPTION_JOURNAL,
+    OPTION_ASYNC_WINDOW,
     OPTION_LOG_LEVEL,
     OPTION_HELP
 };
@@ -32,6 +34,8 @@ static const struct option options[] = {
     {"portmap", required_argument, NULL, OPTION_PORTMAP},
     {"state", required_argument, NULL, OPTION_STATE},
     {"grace", required_argument, NULL, OPTION_GRACE},
+    {"journal", required_argument, NULL, OPTION_JOURNAL},
+    {"async-window", required_argument, NULL, OPTION_ASYNC_WINDOW},
     {"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
     {"help", no_argument, NULL, OPTION_HELP},
     {NULL, 0, NULL, 0},
@@ -95,6 +99,31 @@ static int set_grace(struct config *config, const char *text, struct err *err)
                        CONFIG_GRACE_SECONDS_MAX);
     }
     config->grace_seconds = (uint32_t)seconds;
+    return 0;
+}
+
+/* off: groups of fsync; auto: in the first export; else a path. */
+static int set_journal(struct config *config, const char *text, struct err *err)
+{
+    if (text[0] == '\0') {
+        return err_set(err, -EINVAL, "--journal: off, auto, or a file or block device");
+    }
+    config->journal = strcmp(text, "off") == 0 ? NULL : text;
+    return 0;
+}
+
+static int set_async_window(struct config *config, const char *text, struct err *err)
+{
+    char *end;
+
+    errno = 0;
+    unsigned long window_ms = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 ||
+        window_ms > CONFIG_ASYNC_WINDOW_MS_MAX) {
+        return err_set(err, -EINVAL, "--async-window '%s': milliseconds, up to %u", text,
+                       CONFIG_ASYNC_WINDOW_MS_MAX);
+    }
+    config->async_window_ms = (uint32_t)window_ms;
     return 0;
 }
 
@@ -164,6 +193,10 @@ static int apply(struct config *config, int code, char **argv, struct err *err)
         return set_state_dir(config->state_dir, optarg, "", err);
     case OPTION_GRACE:
         return set_grace(config, optarg, err);
+    case OPTION_JOURNAL:
+        return set_journal(config, optarg, err);
+    case OPTION_ASYNC_WINDOW:
+        return set_async_window(config, optarg, err);
     case OPTION_LOG_LEVEL:
         return set_log_level(config, optarg, err);
     case OPTION_HELP:
@@ -183,8 +216,10 @@ int config_parse(int argc, char **argv, struct config *config, struct err *err)
 {
     int error = 0;
 
-    *config = (struct config){
-        .port = CONFIG_PORT_DEFAULT, .grace_seconds = LOCKD_GRACE_SECONDS, .log_level = LOG_NOTICE};
+    *config = (struct config){.port = CONFIG_PORT_DEFAULT,
+                              .grace_seconds = LOCKD_GRACE_SECONDS,
+                              .async_window_ms = CONFIG_ASYNC_WINDOW_MS_DEFAULT,
+                              .log_level = LOG_NOTICE};
     optind = 0; /* glibc: begin anew, however often we are called */
     while (error == 0 && !config->help) {
         int code = getopt_long(argc, argv, ":", options, NULL);

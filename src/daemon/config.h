@@ -14,6 +14,8 @@
 
 #define CONFIG_BIND_COUNT_MAX 16U
 #define CONFIG_GRACE_SECONDS_MAX 3600U
+#define CONFIG_ASYNC_WINDOW_MS_DEFAULT 1000U
+#define CONFIG_ASYNC_WINDOW_MS_MAX 60000U
 #define CONFIG_PORT_DEFAULT 2049U /* RFC 1813 §2.1 */
 
 enum config_portmap { CONFIG_PORTMAP_AUTO, CONFIG_PORTMAP_ON, CONFIG_PORTMAP_OFF };
@@ -27,6 +29,8 @@ struct config {
     const char *binds[CONFIG_BIND_COUNT_MAX];
     uint32_t bind_count; /* 0: all addresses of the machine */
     enum config_portmap portmap;
+    const char *journal; /* as vfs_options.journal_path */
+    uint32_t async_window_ms;
     char state_dir[PATH_MAX];
     uint32_t grace_seconds; /* 0: no grace period */
     enum log_level log_level;

@@ -128,10 +128,51 @@ static bool is_known(void *arg, const struct sockaddr *peer)
     return vfs_names_host(serve->vfs, peer);
 }
 
+/* The reply cache's own words, and vfs's, for the same thing. */
+static void replied(void *arg, const struct rpc_kept_reply *reply)
+{
+    struct serve *serve = arg;
+    struct vfs_reply kept;
+
+    if (reply == NULL) {
+        vfs_reply(serve->vfs, NULL);
+        return;
+    }
+    kept = (struct vfs_reply){.port = reply->port,
+                              .is_tcp = reply->is_tcp,
+                              .xid = reply->xid,
+                              .prog = reply->prog,
+                              .vers = reply->vers,
+                              .proc = reply->proc,
+                              .call_bytes = reply->call_bytes,
+                              .call_checksum = reply->call_checksum,
+                              .bytes = reply->bytes,
+                              .size = reply->size};
+    memcpy(kept.address, reply->address, sizeof kept.address);
+    vfs_reply(serve->vfs, &kept);
+}
+
+static void restore(void *arg, const struct vfs_reply *kept)
+{
+    struct serve *serve = arg;
+    struct rpc_kept_reply reply = {.port = kept->port,
+                                   .is_tcp = kept->is_tcp,
+                                   .xid = kept->xid,
+                                   .prog = kept->prog,
+                                   .vers = kept->vers,
+                                   .proc = kept->proc,
+                                   .call_bytes = kept->call_bytes,
+                                   .call_checksum = kept->call_checksum,
+                                   .bytes = kept->bytes,
+                                   .size = kept->size};
+    memcpy(reply.address, kept->address, sizeof reply.address);
+    rpc_server_restore(serve->server, &reply);
+}
+
 static int open_server(struct serve *serve, struct err *err)
 {
     const struct rpc_server_options options = {
-        .thread_begin = thread_begin, .is_known = is_known, .arg = serve};
+        .thread_begin = thread_begin, .is_known = is_known, .replied = replied, .arg = serve};
     const struct rpc_program *programs[PROGRAM_COUNT];
 
     int error = rpc_server_open(&options, &serve->server, err);
@@ -171,6 +212,9 @@ static int open_exports(struct serve *serve, struct err *err)
     const struct vfs_options options = {.state_dir = serve->config->state_dir,
                                         .table = serve->table,
                                         .opened = opened,
+                                        .journal_path = serve->config->journal,
+                                        .async_window_ms = serve->config->async_window_ms,
+                                        .reply = restore,
                                         .durable = durable,
                                         .open_tree = open_tree_for,
                                         .arg = serve};

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups of fsync: what is appended while one group is on its way to the disk forms the next.
+ * Batches: what is appended while one batch is on its way to the disk forms the next.
  *
- *     append ----> open group ----(the thread takes all of it)----> syncing ----> durable(lsn,
- * error)
+ *     append --> open batch --(no more join)--> closing --(all have left)--> syncs, then the log's
+ *     durable write --> durable(lsn, error)
  *
- * 1. Everything of a group was appended, so applied, before the first sync of the group starts.
- * That is why one sync per object is enough however many changes it stands for.
- * 2. A group has one result. If any object of it could not be synced, all of it failed: a reply may
- *    depend on several objects, and the journal does not know which.
- * 3. Groups meet their end in order; settled never goes back.
- * 4. lost() comes before durable() for a failed group, so no reply that reports the failure or a
+ * 1. Everything of a batch was appended, so applied, before the first sync of the batch starts.
+ *    That is why one sync per object is enough however many changes it stands for.
+ * 2. A batch has one result. If any part of it failed, all of it failed: a reply may depend on
+ *    several objects, and the journal does not know which.
+ * 3. Batches meet their end in order; settled never goes back.
+ * 4. lost() comes before durable() for a failed batch, so no reply that reports the failure or a
  *    later success carries the old write verifier.
- *
- * The objects of a group are synced by several threads at once when there are many: each sync waits
- * for a flush of the device's cache, and the block layer merges flushes that wait at the same time.
+ * 5. The syncs of a batch are done before its records are written: a record may say that they are.
+ * 6. A checkpoint starts from the log's tail, so it stands for batches that were appended, so
+ *    applied, before its sync starts.
+ * 7. With a log, after a failure no batch succeeds: a later record may rest on a lost one.
  */
 #include "journal/commit.h"
 
@@ -25,347 +26,434 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <time.h>
 
-/* Threads beside the journal's own that sync objects of one group; started when first needed. */
-#define JOURNAL_HELPERS_MAX 15
+/* An open batch that is longer lets no new change begin. What is under way still has room: see
+ * journal_log_batch_bytes_max. */
+#define BATCH_BYTES_SOFT (4U * 1024 * 1024)
+/* A checkpoint is made when the log is so full, or its oldest change so old. */
+#define CHECKPOINT_FILL_PERCENT 50U
+#define CHECKPOINT_AGE_MS 30000
 
-struct journal_group {
+struct batch {
     struct journal_item *items;
-    size_t count;
-    size_t capacity;
-    int error; /* decided while it was filled */
-};
-
-/* What is left of a group after duplicates are gone. */
-struct journal_sync {
-    int fd;
-    enum journal_how how;
-    dev_t dev; /* known only where the group has a JOURNAL_SYNCFS */
-};
-
-/* A group's syncs, handed out to whoever asks next. */
-struct journal_work {
-    pthread_mutex_t lock;
-    pthread_cond_t wake; /* for helpers: there is something to take, or stop */
-    pthread_cond_t done; /* for the thread: unfinished reached zero */
-    struct journal_sync *syncs;
-    size_t capacity;
-    size_t count;
-    size_t next;
-    size_t unfinished;
-    int error;
-    bool stopping;
-    uint32_t helper_count;
-    pthread_t helpers[JOURNAL_HELPERS_MAX];
+    size_t item_count;
+    size_t item_capacity;
+    struct journal_buffer buffer;
+    uint32_t inside; /* replies that are to come */
+    bool wanted;     /* somebody waits for it */
+    uint64_t lsn_last;
+    int64_t begun_ms; /* of its first lazy change */
+    int error;        /* decided while it was filled */
 };
 
 struct journal {
     struct journal_options options;
+    struct journal_syncer *syncer;
     pthread_mutex_t lock;
-    pthread_cond_t wake; /* for the thread: something was appended, or stop */
-    struct journal_group open;
+    pthread_cond_t wake;  /* for the thread: something was appended or wanted, or stop */
+    pthread_cond_t left;  /* for the thread: the last one inside has left */
+    pthread_cond_t moved; /* the open batch is a new one, the log has room, or all failed */
+    struct batch batches[2];
+    struct batch *open;
     uint64_t lsn_last;
     bool idle; /* the thread waits */
     bool stopping;
+    atomic_bool lazy;   /* the open batch has changes, and nobody waits for it yet */
+    atomic_bool failed; /* 7 */
     atomic_uint_fast64_t settled;
     pthread_t thread;
-    struct journal_work work;
+    /* The checkpoint's, under the lock. */
+    pthread_t checkpoint_thread;
+    pthread_cond_t checkpoint_wake;
+    bool checkpoint_wanted;
+    bool checkpoint_stopping;
+    int64_t log_since_ms; /* when the oldest change came that the log still needs; 0: none */
+    struct journal_stats stats;
 };
 
-/* ---- one group's syncs ---- */
+/* The batch that waits for a reply of this thread. */
+struct held {
+    struct journal *journal;
+    struct batch *batch;
+    uint64_t lsn;
+};
+static _Thread_local struct held held;
 
-static int sync_one(const struct journal *journal, const struct journal_sync *sync)
+static int64_t now_ms(void)
 {
-    if (journal->options.sync != NULL) {
-        return journal->options.sync(journal->options.arg, sync->fd, sync->how);
-    }
-    int result = 0;
-    switch (sync->how) {
-    case JOURNAL_FDATASYNC:
-        result = fdatasync(sync->fd);
-        break;
-    case JOURNAL_FSYNC:
-        result = fsync(sync->fd);
-        break;
-    case JOURNAL_SYNCFS:
-        result = syncfs(sync->fd);
-        break;
-    }
-    return result == 0 ? 0 : -errno;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static int by_strength_and_fd(const void *left, const void *right)
+static uint64_t now_ns(void)
 {
-    const struct journal_sync *a = left;
-    const struct journal_sync *b = right;
-    bool a_first = a->how == JOURNAL_SYNCFS;
-    bool b_first = b->how == JOURNAL_SYNCFS;
-    if (a_first != b_first) {
-        return a_first ? -1 : 1;
-    }
-    if (a->fd != b->fd) {
-        return a->fd < b->fd ? -1 : 1;
-    }
-    return (int)b->how - (int)a->how;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-static bool has_dev(const struct journal_sync *syncs, size_t count, dev_t dev)
+static struct timespec at_ms(int64_t ms)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (syncs[i].dev == dev) {
-            return true;
-        }
-    }
-    return false;
+    return (struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
 }
 
-/* syncs is sorted: syncfs first. Keeps one syncfs per file system, and of the rest what lies on
- * other file systems. */
-static size_t drop_covered(struct journal_sync *syncs, size_t count)
+/* ---- failing ---- */
+
+/* Returns with the lock held, as it was called. */
+static void fail(struct journal *journal, int err, const char *what)
 {
-    size_t kept = 0;
-    size_t whole = 0; /* syncs[0..whole) are the syncfs that were kept */
-    for (size_t i = 0; i < count; i++) {
-        struct stat st;
-        bool known = fstat(syncs[i].fd, &st) == 0;
-        if (known && has_dev(syncs, whole, st.st_dev)) {
-            continue;
-        }
-        /* A descriptor that cannot be asked is synced by itself, which will say what is wrong. */
-        syncs[kept] = syncs[i];
-        syncs[kept].dev = known ? st.st_dev : (dev_t)-1;
-        kept++;
-        if (syncs[kept - 1].how == JOURNAL_SYNCFS && known) {
-            whole = kept;
-        }
+    static struct log_limit limit;
+    log_write_limited(&limit, LOG_ERROR, "%s: %s", what, strerror(-err));
+    if (journal->options.log != NULL && !atomic_exchange(&journal->failed, true)) {
+        log_error("from now on requests that must be durable are refused; restart the server when "
+                  "the cause is gone");
     }
-    return kept;
+    pthread_cond_broadcast(&journal->moved);
+    pthread_mutex_unlock(&journal->lock);
+    if (journal->options.lost != NULL) {
+        journal->options.lost(journal->options.arg);
+    }
+    pthread_mutex_lock(&journal->lock);
 }
 
-/* Fills work->syncs with each object of the group once. */
-static int prepare(struct journal_work *work, const struct journal_group *group)
-{
-    if (work->capacity < group->count) {
-        struct journal_sync *syncs = realloc(work->syncs, group->count * sizeof *syncs);
-        if (syncs == NULL) {
-            return -ENOMEM;
-        }
-        work->syncs = syncs;
-        work->capacity = group->count;
-    }
-    for (size_t i = 0; i < group->count; i++) {
-        work->syncs[i] =
-            (struct journal_sync){.fd = group->items[i].fd, .how = group->items[i].how};
-    }
-    size_t count = 0;
-    if (group->count > 1) {
-        qsort(work->syncs, group->count, sizeof *work->syncs, by_strength_and_fd);
-    }
-    for (size_t i = 0; i < group->count; i++) {
-        if (count == 0 || work->syncs[count - 1].fd != work->syncs[i].fd) {
-            work->syncs[count++] = work->syncs[i];
-        }
-    }
-    if (count > 1 && work->syncs[0].how == JOURNAL_SYNCFS) {
-        count = drop_covered(work->syncs, count);
-    }
-    work->count = count;
-    return 0;
-}
+/* ---- one batch; the lock is held but for what waits for a device ---- */
 
-/* Takes syncs until there are none. Called and returns with work->lock held. */
-static void work_take(struct journal *journal)
+/* Waits for room in the log. */
+static void wait_for_room(struct journal *journal, size_t size_bytes)
 {
-    struct journal_work *work = &journal->work;
-    while (work->next < work->count) {
-        struct journal_sync sync = work->syncs[work->next++];
-        pthread_mutex_unlock(&work->lock);
-        int err = sync_one(journal, &sync);
-        pthread_mutex_lock(&work->lock);
-        if (err != 0 && work->error == 0) {
-            work->error = err;
-        }
-        if (--work->unfinished == 0) {
-            pthread_cond_signal(&work->done);
-        }
+    while (!atomic_load(&journal->failed) &&
+           !journal_log_has_room(journal->options.log, size_bytes)) {
+        journal->checkpoint_wanted = true;
+        pthread_cond_signal(&journal->checkpoint_wake);
+        pthread_cond_wait(&journal->moved, &journal->lock);
     }
 }
 
-static void *helper_main(void *arg)
+static void note_written(struct journal *journal, const struct batch *batch, uint64_t took_ns)
 {
-    struct journal *journal = arg;
-    struct journal_work *work = &journal->work;
-    pthread_mutex_lock(&work->lock);
-    while (!work->stopping) {
-        work_take(journal);
-        if (!work->stopping) {
-            pthread_cond_wait(&work->wake, &work->lock);
-        }
+    struct journal_stats *stats = &journal->stats;
+    stats->batches++;
+    stats->records += batch->buffer.record_count;
+    stats->bytes += batch->buffer.size_bytes;
+    stats->write_ns += took_ns;
+    uint64_t used_bytes, ring_bytes;
+    journal_log_fill(journal->options.log, &used_bytes, &ring_bytes);
+    bool full = used_bytes > ring_bytes / 100 * CHECKPOINT_FILL_PERCENT;
+    bool first = journal->log_since_ms == 0;
+    if (first) {
+        journal->log_since_ms = now_ms();
     }
-    pthread_mutex_unlock(&work->lock);
-    return NULL;
-}
-
-/* Fewer helpers than wanted only make a group slower. */
-static void want_helpers(struct journal *journal, size_t wanted)
-{
-    struct journal_work *work = &journal->work;
-    while (work->helper_count < JOURNAL_HELPERS_MAX && work->helper_count < wanted) {
-        if (pthread_create(&work->helpers[work->helper_count], NULL, helper_main, journal) != 0) {
-            return;
-        }
-        work->helper_count++;
+    if (full || first) {
+        journal->checkpoint_wanted = journal->checkpoint_wanted || full;
+        pthread_cond_signal(&journal->checkpoint_wake);
     }
 }
 
-static int sync_group(struct journal *journal, const struct journal_group *group)
+static int write_records(struct journal *journal, struct batch *batch)
 {
-    struct journal_work *work = &journal->work;
-    if (group->error != 0) {
-        return group->error;
+    if (batch->buffer.record_count == 0) {
+        return 0;
     }
-    pthread_mutex_lock(&work->lock);
-    int err = prepare(work, group);
+    batch->buffer.last_lsn = batch->lsn_last;
+    wait_for_room(journal, batch->buffer.size_bytes);
+    if (atomic_load(&journal->failed)) {
+        return -EIO;
+    }
+    pthread_mutex_unlock(&journal->lock);
+    uint64_t began_ns = now_ns();
+    int err = journal_log_write(journal->options.log, &batch->buffer);
+    uint64_t took_ns = now_ns() - began_ns;
+    pthread_mutex_lock(&journal->lock);
     if (err == 0) {
-        work->next = 0;
-        work->unfinished = work->count;
-        work->error = 0;
-        if (work->count > 1) {
-            want_helpers(journal, work->count - 1);
-            pthread_cond_broadcast(&work->wake);
-        }
-        work_take(journal);
-        while (work->unfinished > 0) {
-            pthread_cond_wait(&work->done, &work->lock);
-        }
-        err = work->error;
-        work->count = 0;
-        work->next = 0;
+        note_written(journal, batch, took_ns);
     }
-    pthread_mutex_unlock(&work->lock);
     return err;
 }
 
-/* ---- the thread ---- */
-
-static void settle(struct journal *journal, struct journal_group *group, uint64_t lsn)
+static int make_durable(struct journal *journal, struct batch *batch)
 {
-    static struct log_limit limit;
-    int err = sync_group(journal, group);
-    if (err != 0) {
-        log_write_limited(&limit, LOG_ERROR, "changes could not be made durable: %s",
-                          strerror(-err));
-        if (journal->options.lost != NULL) {
-            journal->options.lost(journal->options.arg);
-        }
+    int err = atomic_load(&journal->failed) ? -EIO : batch->error;
+    if (err == 0 && batch->item_count > 0) {
+        pthread_mutex_unlock(&journal->lock);
+        err = journal_syncer_run(journal->syncer, batch->items, batch->item_count);
+        pthread_mutex_lock(&journal->lock);
     }
+    return err == 0 ? write_records(journal, batch) : err;
+}
+
+static void settle(struct journal *journal, struct batch *batch)
+{
+    uint64_t lsn = batch->lsn_last;
+    int err = make_durable(journal, batch);
+    if (err != 0) {
+        fail(journal, err, "changes could not be made durable");
+    }
+    pthread_mutex_unlock(&journal->lock);
     atomic_store(&journal->settled, lsn);
     if (journal->options.durable != NULL) {
         journal->options.durable(journal->options.arg, lsn, err);
     }
-    for (size_t i = 0; i < group->count; i++) {
-        if (group->items[i].release != NULL) {
-            group->items[i].release(group->items[i].owner);
+    for (size_t i = 0; i < batch->item_count; i++) {
+        if (batch->items[i].release != NULL) {
+            batch->items[i].release(batch->items[i].owner);
         }
     }
-    group->count = 0;
-    group->error = 0;
+    pthread_mutex_lock(&journal->lock);
+    journal_buffer_clear(&batch->buffer);
+    batch->item_count = 0;
+    batch->error = 0;
+    batch->wanted = false;
+    batch->begun_ms = 0;
+}
+
+/* Whether to write the open batch now; else waits for a reason to. The lock is held. */
+static bool is_due(struct journal *journal)
+{
+    struct batch *batch = journal->open;
+    if (atomic_load(&journal->settled) == journal->lsn_last) {
+        journal->idle = true;
+        pthread_cond_wait(&journal->wake, &journal->lock);
+        journal->idle = false;
+        return false;
+    }
+    if (batch->wanted || journal->stopping) {
+        return true;
+    }
+    int64_t due_ms = batch->begun_ms + journal->options.window_ms;
+    if (now_ms() >= due_ms) {
+        return true;
+    }
+    struct timespec until = at_ms(due_ms);
+    journal->idle = true;
+    pthread_cond_timedwait(&journal->wake, &journal->lock, &until);
+    journal->idle = false;
+    return false;
 }
 
 static void *journal_main(void *arg)
 {
     struct journal *journal = arg;
-    struct journal_group taken = {0};
-
     pthread_mutex_lock(&journal->lock);
-    for (;;) {
-        if (atomic_load(&journal->settled) == journal->lsn_last) {
-            if (journal->stopping) {
-                break;
-            }
-            journal->idle = true;
-            pthread_cond_wait(&journal->wake, &journal->lock);
-            journal->idle = false;
+    while (!journal->stopping || atomic_load(&journal->settled) != journal->lsn_last) {
+        if (!is_due(journal)) {
             continue;
         }
-        struct journal_group empty = taken;
-        taken = journal->open;
-        journal->open = empty;
-        uint64_t lsn = journal->lsn_last;
-        pthread_mutex_unlock(&journal->lock);
-        settle(journal, &taken, lsn);
-        pthread_mutex_lock(&journal->lock);
+        struct batch *batch = journal->open;
+        journal->open = batch == &journal->batches[0] ? &journal->batches[1] : &journal->batches[0];
+        atomic_store(&journal->lazy, false);
+        pthread_cond_broadcast(&journal->moved);
+        while (batch->inside > 0) {
+            pthread_cond_wait(&journal->left, &journal->lock);
+        }
+        settle(journal, batch);
     }
     pthread_mutex_unlock(&journal->lock);
-    free(taken.items);
     return NULL;
 }
 
-/* ---- the contract ---- */
+/* ---- the checkpoint ---- */
 
-int journal_open(const struct journal_options *options, struct journal **result, struct err *err)
+/* The lock is held, but not while it waits. */
+static void checkpoint(struct journal *journal)
 {
-    struct journal *journal = calloc(1, sizeof *journal);
-    if (journal == NULL) {
-        return err_set(err, -ENOMEM, "no memory for the journal");
+    struct journal_log_mark mark;
+    journal->checkpoint_wanted = false;
+    journal->log_since_ms = 0; /* what is written from now on is not covered */
+    journal_log_tail(journal->options.log, &mark);
+    pthread_mutex_unlock(&journal->lock);
+    int err = journal->options.checkpoint(journal->options.arg);
+    if (err == 0) {
+        err = journal_log_advance(journal->options.log, &mark);
     }
-    journal->options = *options;
-    pthread_mutex_init(&journal->lock, NULL);
-    pthread_cond_init(&journal->wake, NULL);
-    pthread_mutex_init(&journal->work.lock, NULL);
-    pthread_cond_init(&journal->work.wake, NULL);
-    pthread_cond_init(&journal->work.done, NULL);
-    int error = pthread_create(&journal->thread, NULL, journal_main, journal);
-    if (error != 0) {
-        free(journal);
-        return err_set(err, -error, "cannot start the journal's thread: %s", strerror(error));
+    pthread_mutex_lock(&journal->lock);
+    if (err != 0) {
+        fail(journal, err, "a checkpoint of the journal failed");
+    } else {
+        journal->stats.checkpoints++;
     }
-    *result = journal;
-    return 0;
+    pthread_cond_broadcast(&journal->moved);
 }
 
-static bool group_reserve(struct journal_group *group, size_t count)
+static void *checkpoint_main(void *arg)
 {
-    if (group->capacity - group->count >= count) {
+    struct journal *journal = arg;
+    pthread_mutex_lock(&journal->lock);
+    while (!journal->checkpoint_stopping) {
+        int64_t due_ms = journal->log_since_ms + CHECKPOINT_AGE_MS;
+        bool due = journal->checkpoint_wanted || (journal->log_since_ms != 0 && now_ms() >= due_ms);
+        if (due && !atomic_load(&journal->failed)) {
+            checkpoint(journal);
+        } else if (journal->log_since_ms != 0 && !due) {
+            struct timespec until = at_ms(due_ms);
+            pthread_cond_timedwait(&journal->checkpoint_wake, &journal->lock, &until);
+        } else {
+            pthread_cond_wait(&journal->checkpoint_wake, &journal->lock);
+        }
+    }
+    /* The writer has ended: the log is left empty. */
+    if (!atomic_load(&journal->failed)) {
+        checkpoint(journal);
+    }
+    pthread_mutex_unlock(&journal->lock);
+    return NULL;
+}
+
+/* ---- appending; the lock is held ---- */
+
+static bool add_items(struct batch *batch, const struct journal_item *items, size_t count)
+{
+    if (count == 0) {
         return true;
     }
-    size_t capacity = group->capacity == 0 ? 64 : group->capacity * 2;
-    while (capacity - group->count < count) {
-        capacity *= 2;
+    if (batch->item_capacity - batch->item_count < count) {
+        size_t capacity = batch->item_capacity == 0 ? 64 : batch->item_capacity * 2;
+        while (capacity - batch->item_count < count) {
+            capacity *= 2;
+        }
+        struct journal_item *more = realloc(batch->items, capacity * sizeof *more);
+        if (more == NULL) {
+            batch->error = -ENOMEM;
+            return false;
+        }
+        batch->items = more;
+        batch->item_capacity = capacity;
     }
-    struct journal_item *items = realloc(group->items, capacity * sizeof *items);
-    if (items == NULL) {
-        return false;
-    }
-    group->items = items;
-    group->capacity = capacity;
+    memcpy(&batch->items[batch->item_count], items, count * sizeof *items);
+    batch->item_count += count;
     return true;
 }
 
-uint64_t journal_append(struct journal *journal, const struct journal_item *items, size_t count)
+static void add_record(struct batch *batch, struct journal_record *record, uint64_t lsn)
+{
+    record->lsn = lsn;
+    uint8_t *room = journal_buffer_extend(&batch->buffer, journal_record_bytes(record));
+    if (room == NULL) {
+        batch->error = -ENOMEM;
+        return;
+    }
+    journal_record_put(record, room);
+    if (batch->buffer.record_count++ == 0) {
+        batch->buffer.first_lsn = lsn;
+    }
+}
+
+static void let_go(struct journal *journal)
+{
+    if (--held.batch->inside == 0 && held.batch != journal->open) {
+        pthread_cond_signal(&journal->left);
+    }
+    held.journal = NULL;
+    held.batch = NULL;
+}
+
+/* This thread's reply belongs to the newest of its changes. */
+static void hold(struct journal *journal, struct batch *batch, uint64_t lsn)
+{
+    if (journal->options.log == NULL) {
+        return; /* there is nowhere to keep a reply */
+    }
+    CHECK(held.journal == NULL || held.journal == journal);
+    if (held.journal == journal && held.batch != batch) {
+        let_go(journal);
+    }
+    if (held.batch == NULL) {
+        batch->inside++;
+    }
+    held = (struct held){.journal = journal, .batch = batch, .lsn = lsn};
+}
+
+uint64_t journal_append(struct journal *journal, const struct journal_change *change)
 {
     pthread_mutex_lock(&journal->lock);
-    bool kept = group_reserve(&journal->open, count);
-    if (kept && count > 0) {
-        memcpy(&journal->open.items[journal->open.count], items, count * sizeof *items);
-        journal->open.count += count;
-    } else if (!kept) {
-        journal->open.error = -ENOMEM;
-    }
+    struct batch *batch = journal->open;
     uint64_t lsn = ++journal->lsn_last;
+    bool kept = add_items(batch, change->items, change->item_count);
+    for (size_t i = 0; i < change->record_count; i++) {
+        add_record(batch, &change->records[i], lsn);
+    }
+    batch->lsn_last = lsn;
+    batch->wanted = batch->wanted || !change->lazy;
+    if (change->lazy && batch->begun_ms == 0) {
+        batch->begun_ms = now_ms();
+    }
+    atomic_store(&journal->lazy, !batch->wanted);
+    if (change->holds) {
+        hold(journal, batch, lsn);
+    }
     if (journal->idle) {
         pthread_cond_signal(&journal->wake);
     }
     pthread_mutex_unlock(&journal->lock);
 
-    for (size_t i = 0; !kept && i < count; i++) {
-        if (items[i].release != NULL) {
-            items[i].release(items[i].owner);
+    for (size_t i = 0; !kept && i < change->item_count; i++) {
+        if (change->items[i].release != NULL) {
+            change->items[i].release(change->items[i].owner);
         }
     }
     return lsn;
+}
+
+/* ---- the contract ---- */
+
+void journal_admit(struct journal *journal)
+{
+    /* Whoever holds a batch is waited for, and must not wait. */
+    if (journal->options.log == NULL || held.journal == journal) {
+        return;
+    }
+    size_t half = journal_log_batch_bytes_max(journal->options.log) / 2;
+    size_t limit = half < BATCH_BYTES_SOFT ? half : BATCH_BYTES_SOFT;
+    pthread_mutex_lock(&journal->lock);
+    while (journal->open->buffer.size_bytes > limit && !atomic_load(&journal->failed)) {
+        journal->open->wanted = true;
+        pthread_cond_signal(&journal->wake);
+        pthread_cond_wait(&journal->moved, &journal->lock);
+    }
+    pthread_mutex_unlock(&journal->lock);
+}
+
+void journal_reply(struct journal *journal, const struct journal_caller *caller,
+                   const uint8_t *bytes, uint32_t size_bytes)
+{
+    if (held.journal != journal) {
+        return;
+    }
+    struct journal_record record = {
+        .type = JOURNAL_REPLY,
+        .reply = {.caller = *caller, .bytes = bytes, .size = size_bytes},
+    };
+    pthread_mutex_lock(&journal->lock);
+    if (size_bytes <= JOURNAL_REPLY_BYTES_MAX && held.batch->buffer.record_count > 0) {
+        add_record(held.batch, &record, held.lsn);
+    }
+    let_go(journal);
+    pthread_mutex_unlock(&journal->lock);
+}
+
+void journal_leave(struct journal *journal)
+{
+    if (held.journal != journal) {
+        return;
+    }
+    pthread_mutex_lock(&journal->lock);
+    let_go(journal);
+    pthread_mutex_unlock(&journal->lock);
+}
+
+void journal_want(struct journal *journal, uint64_t lsn)
+{
+    if (!atomic_load(&journal->lazy) || lsn <= atomic_load(&journal->settled)) {
+        return;
+    }
+    pthread_mutex_lock(&journal->lock);
+    if (lsn <= journal->open->lsn_last && !journal->open->wanted) {
+        journal->open->wanted = true;
+        atomic_store(&journal->lazy, false);
+        pthread_cond_signal(&journal->wake);
+    }
+    pthread_mutex_unlock(&journal->lock);
 }
 
 uint64_t journal_settled(const struct journal *journal)
@@ -373,30 +461,101 @@ uint64_t journal_settled(const struct journal *journal)
     return atomic_load_explicit(&journal->settled, memory_order_acquire);
 }
 
-void journal_close(struct journal *journal)
+int journal_error(const struct journal *journal)
 {
-    if (journal == NULL) {
-        return;
+    return atomic_load_explicit(&journal->failed, memory_order_relaxed) ? -EIO : 0;
+}
+
+void journal_stats(struct journal *journal, struct journal_stats *stats)
+{
+    pthread_mutex_lock(&journal->lock);
+    *stats = journal->stats;
+    pthread_mutex_unlock(&journal->lock);
+    if (journal->options.log != NULL) {
+        journal_log_fill(journal->options.log, &stats->used_bytes, &stats->ring_bytes);
     }
+}
+
+static void free_all(struct journal *journal)
+{
+    for (int i = 0; i < 2; i++) {
+        free(journal->batches[i].items);
+        journal_buffer_free(&journal->batches[i].buffer);
+    }
+    journal_syncer_free(journal->syncer);
+    pthread_cond_destroy(&journal->wake);
+    pthread_cond_destroy(&journal->left);
+    pthread_cond_destroy(&journal->moved);
+    pthread_cond_destroy(&journal->checkpoint_wake);
+    pthread_mutex_destroy(&journal->lock);
+    free(journal);
+}
+
+static void stop_thread(struct journal *journal)
+{
     pthread_mutex_lock(&journal->lock);
     journal->stopping = true;
     pthread_cond_signal(&journal->wake);
     pthread_mutex_unlock(&journal->lock);
     pthread_join(journal->thread, NULL);
+}
 
-    pthread_mutex_lock(&journal->work.lock);
-    journal->work.stopping = true;
-    pthread_cond_broadcast(&journal->work.wake);
-    pthread_mutex_unlock(&journal->work.lock);
-    for (uint32_t i = 0; i < journal->work.helper_count; i++) {
-        pthread_join(journal->work.helpers[i], NULL);
+int journal_open(const struct journal_options *options, struct journal **result, struct err *err)
+{
+    pthread_condattr_t monotonic;
+    struct journal *journal = calloc(1, sizeof *journal);
+    if (journal == NULL) {
+        return err_set(err, -ENOMEM, "no memory for the journal");
     }
-    free(journal->open.items);
-    free(journal->work.syncs);
-    pthread_cond_destroy(&journal->work.done);
-    pthread_cond_destroy(&journal->work.wake);
-    pthread_mutex_destroy(&journal->work.lock);
-    pthread_cond_destroy(&journal->wake);
-    pthread_mutex_destroy(&journal->lock);
-    free(journal);
+    CHECK(options->log == NULL || options->checkpoint != NULL);
+    journal->options = *options;
+    journal->open = &journal->batches[0];
+    pthread_mutex_init(&journal->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&journal->wake, &monotonic);
+    pthread_cond_init(&journal->checkpoint_wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&journal->left, NULL);
+    pthread_cond_init(&journal->moved, NULL);
+    if (options->log != NULL) {
+        journal->lsn_last = journal_log_last_lsn(options->log);
+        atomic_init(&journal->settled, journal->lsn_last);
+    }
+    journal->syncer = journal_syncer_new(options->sync, options->arg);
+    int error = journal->syncer == NULL ? ENOMEM : 0;
+    if (error == 0) {
+        error = pthread_create(&journal->thread, NULL, journal_main, journal);
+    }
+    if (error == 0 && options->log != NULL) {
+        error = pthread_create(&journal->checkpoint_thread, NULL, checkpoint_main, journal);
+        if (error != 0) {
+            stop_thread(journal);
+        }
+    }
+    if (error != 0) {
+        free_all(journal);
+        return err_set(err, -error, "cannot start the journal's threads: %s", strerror(error));
+    }
+    *result = journal;
+    return 0;
+}
+
+int journal_close(struct journal *journal)
+{
+    if (journal == NULL) {
+        return 0;
+    }
+    stop_thread(journal);
+    if (journal->options.log != NULL) {
+        pthread_mutex_lock(&journal->lock);
+        journal->checkpoint_stopping = true;
+        pthread_cond_signal(&journal->checkpoint_wake);
+        pthread_mutex_unlock(&journal->lock);
+        pthread_join(journal->checkpoint_thread, NULL);
+        journal_log_close(journal->options.log);
+    }
+    int err = journal_error(journal);
+    free_all(journal);
+    return err;
 }

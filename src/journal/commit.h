@@ -1,39 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes changes durable, in groups, and says how far it has come.
+ * Makes changes durable, in batches, and says how far it has come.
  *
  * A change is applied to the file system first; then, while the locks of the objects are still
  * held, it is appended here and gets a log sequence number (LSN). The caller goes on at once. One
- * thread makes everything that has been appended so far durable, then what came meanwhile, and
- * reports each step with the durable callback.
+ * thread makes the batch of everything that has been appended so far durable, then what came
+ * meanwhile, and reports each step with the durable callback. A lone change waits for one durable
+ * write, a thousand share it; there is no timer.
  *
- * For now "durable" is fsync, fdatasync and syncfs on the objects a change touched, each object
- * once a group. The intent log will take its place behind this header.
+ * With a log, records say what a change has made true, and are written to it; what a record cannot
+ * say is synced before (struct journal_item). Without one, all is items: groups of fsync.
  *
- * After an error the group it belongs to is reported as failed, in full, and the lost callback is
+ * A reply that is to be given again after a crash goes into the batch of its change: a change that
+ * is appended with `holds` keeps its batch open until the same thread calls journal_reply or
+ * journal_leave. Whoever comes meanwhile joins the next batch, so nobody waits.
+ *
+ * After an error the batch it belongs to is reported as failed, in full, and the lost callback is
  * called first: what clients were told is unstable may be gone, so the write verifier must change.
- * A failed fsync is never repeated and called durable.
+ * A failed sync is never repeated and called durable. With a log, a failure is for ever: all later
+ * batches fail, too (docs/durability.md says why), and journal_error tells.
  */
 #ifndef JOURNAL_COMMIT_H
 #define JOURNAL_COMMIT_H
 
 #include "base/err.h"
-
-#include <stdbool.h>
+#include "journal/log.h"
+#include "journal/record.h"
+#include "journal/sync.h"
 
 struct journal;
-
-enum journal_how { JOURNAL_FDATASYNC, JOURNAL_FSYNC, JOURNAL_SYNCFS };
-
-/* One object to be made durable. The fd stays open until release(owner), which is called once and
- * takes no lock that a caller of journal_append may hold: on the journal's thread, or at once where
- * there is no memory to remember the item (its group then fails). */
-struct journal_item {
-    int fd;
-    enum journal_how how;
-    void (*release)(void *owner); /* may be NULL: the fd outlives the journal */
-    void *owner;
-};
 
 struct journal_options {
     /* Everything up to lsn has met its end; error is 0 or -errno for (last lsn, lsn]. */
@@ -42,19 +37,69 @@ struct journal_options {
     void (*lost)(void *arg);
     /* Stands in for fsync and its kin, so that tests can make them fail. NULL: the real ones. */
     int (*sync)(void *arg, int fd, enum journal_how how);
+    /* Makes everything that was applied so far durable in the file systems, past the devices'
+     * caches, so that the log can forget it. 0 or -errno. On a thread of the journal. Needed with a
+     * log. */
+    int (*checkpoint)(void *arg);
     void *arg;
+    /* An epoch has been begun (journal_log_begin). Taken over when journal_open succeeds; may be
+     * NULL. */
+    struct journal_log *log;
+    /* How long a change that nobody waits for may stay out of the log. */
+    uint32_t window_ms;
 };
 
 int journal_open(const struct journal_options *options, struct journal **journal,
                  struct err *err) MUST_USE;
 
+/* Items: the fds stay open until release(owner), which is called once and takes no lock that a
+ * caller of journal_append may hold: on the journal's thread, or at once where there is no memory
+ * to remember the item (its batch then fails). Records: lsn is filled in; what they point to is
+ * copied. */
+struct journal_change {
+    const struct journal_item *items;
+    size_t item_count;
+    struct journal_record *records;
+    size_t record_count; /* 0 without a log */
+    bool lazy;           /* nobody waits for it: the window counts */
+    bool holds;          /* a reply follows from this thread */
+};
+
+/* Before the locks of a change are taken: waits while the log is so full, or the batch so long,
+ * that others must be written first. */
+void journal_admit(struct journal *journal);
+
 /* Takes over the items. Never waits for a device. Any thread. Returns an lsn > 0. */
-uint64_t journal_append(struct journal *journal, const struct journal_item *items, size_t count);
+uint64_t journal_append(struct journal *journal, const struct journal_change *change);
+
+/* The reply to the change that this thread appended last with `holds`, if there is one: kept for
+ * the caller, with the change. Longer ones than JOURNAL_REPLY_BYTES_MAX are not. */
+void journal_reply(struct journal *journal, const struct journal_caller *caller,
+                   const uint8_t *bytes, uint32_t size_bytes);
+/* There is no reply to be kept. */
+void journal_leave(struct journal *journal);
+
+/* Somebody waits for this lsn after all. */
+void journal_want(struct journal *journal, uint64_t lsn);
 
 /* The newest lsn that has met its end, whichever. Any thread. */
 uint64_t journal_settled(const struct journal *journal);
 
-/* Finishes what was appended, stops the thread, frees. */
-void journal_close(struct journal *journal);
+/* 0, or -EIO when nothing can be made durable any more. Any thread. */
+int journal_error(const struct journal *journal);
+
+struct journal_stats {
+    uint64_t batches; /* written to the log */
+    uint64_t records;
+    uint64_t bytes;
+    uint64_t write_ns; /* of all durable writes */
+    uint64_t checkpoints;
+    uint64_t used_bytes, ring_bytes;
+};
+void journal_stats(struct journal *journal, struct journal_stats *stats);
+
+/* Finishes what was appended, empties the log with a last checkpoint, stops the threads, frees. 0,
+ * or -EIO when something could not be made durable. NULL is 0. */
+int journal_close(struct journal *journal);
 
 #endif

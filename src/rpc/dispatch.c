@@ -258,6 +258,24 @@ static bool encode_reply(struct task *task, const void *res, struct reply *reply
     return true;
 }
 
+/* Whoever keeps replies hears of this one. */
+static void tell_reply(struct rpc_server *server, const struct task *task,
+                       const struct reply *reply)
+{
+    struct rpc_kept_reply kept;
+    if (server->options.replied == NULL) {
+        return;
+    }
+    bool keeps = task->entry != NULL && reply != NULL && reply->size > REPLY_MARK_BYTES &&
+                 out_tail_bytes(&reply->tail) == 0;
+    if (keeps) {
+        drc_identify(task->entry, &kept);
+        kept.bytes = reply->bytes + REPLY_MARK_BYTES;
+        kept.size = reply->size - REPLY_MARK_BYTES;
+    }
+    server->options.replied(server->options.arg, keeps ? &kept : NULL);
+}
+
 /* Cache, run, encode, finish. The arguments have been decoded into args. */
 static bool execute(struct loop *loop, struct task *task, const void *args, const uint8_t *message,
                     uint32_t message_bytes)
@@ -301,6 +319,7 @@ static bool execute(struct loop *loop, struct task *task, const void *args, cons
     memset(res, 0, procedure->res_bytes);
     run_procedure(loop, task, args, res);
     bool has_reply = encode_reply(task, res, &reply);
+    tell_reply(loop->server, task, has_reply ? &reply : NULL);
     if (task->lost) {
         finish_lost(loop, task, has_reply ? &reply : NULL);
         return false;

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <xxhash.h>
@@ -33,6 +34,7 @@ struct drc_entry {
     uint32_t message_bytes;
     bool is_tcp;
     bool running;
+    bool restored;
     uint8_t address[16];
     uint16_t port;
     int64_t made_ms;
@@ -216,10 +218,10 @@ static bool entry_is(const struct drc_entry *entry, const struct drc_entry *want
            memcmp(entry->address, wanted->address, 16) == 0;
 }
 
-/* Rule 3. */
+/* Rules 3 and 4. */
 static bool same_client(struct drc_entry *entry, const struct drc_entry *wanted)
 {
-    if (entry->port == wanted->port) {
+    if (entry->port == wanted->port || (entry->restored && entry->is_tcp)) {
         return true;
     }
     return entry->origin != NULL && entry->origin != wanted->origin &&
@@ -239,6 +241,13 @@ static struct drc_entry *shard_find(struct shard *shard, const struct drc_entry 
     return NULL;
 }
 
+/* The checksum covers the xid already, and the address must not decide the bucket alone. */
+static void set_hash(struct drc_entry *entry)
+{
+    entry->hash = XXH3_64bits_withSeed(entry->address, 16, entry->checksum);
+    entry->shard = (uint32_t)(entry->hash >> 60);
+}
+
 static void key_to_entry(const struct drc_key *key, struct drc_entry *entry)
 {
     *entry = (struct drc_entry){
@@ -253,9 +262,7 @@ static void key_to_entry(const struct drc_key *key, struct drc_entry *entry)
         .checksum = message_checksum(key->message, key->message_bytes),
     };
     peer_address(key->peer, entry->address, &entry->port);
-    /* The checksum covers the xid already, and the address must not decide the bucket alone. */
-    entry->hash = XXH3_64bits_withSeed(entry->address, 16, entry->checksum);
-    entry->shard = (uint32_t)(entry->hash >> 60);
+    set_hash(entry);
 }
 
 enum drc_verdict drc_begin(struct drc *drc, const struct drc_key *key, struct drc_entry **entry,
@@ -307,6 +314,58 @@ void drc_done(struct drc *drc, struct drc_entry *entry, const uint8_t *reply, ui
     entry->sent_end = sent_end;
     entry->running = false;
     pthread_mutex_unlock(&shard->lock);
+}
+
+void drc_identify(const struct drc_entry *entry, struct rpc_kept_reply *reply)
+{
+    *reply = (struct rpc_kept_reply){
+        .port = entry->port,
+        .is_tcp = entry->is_tcp,
+        .xid = entry->xid,
+        .prog = entry->prog,
+        .vers = entry->vers,
+        .proc = entry->proc,
+        .call_bytes = entry->message_bytes,
+        .call_checksum = entry->checksum,
+    };
+    memcpy(reply->address, entry->address, sizeof reply->address);
+}
+
+void drc_restore(struct drc *drc, const struct rpc_kept_reply *reply)
+{
+    int64_t now = now_ms();
+    struct drc_entry *entry = calloc(1, sizeof *entry);
+    if (entry == NULL || reply->size > DRC_REPLY_BYTES_MAX) {
+        free(entry);
+        return;
+    }
+    *entry = (struct drc_entry){
+        .port = reply->port,
+        .is_tcp = reply->is_tcp,
+        .restored = true,
+        .xid = reply->xid,
+        .prog = reply->prog,
+        .vers = reply->vers,
+        .proc = reply->proc,
+        .message_bytes = reply->call_bytes,
+        .checksum = reply->call_checksum,
+        .made_ms = now,
+        .reply_bytes = reply->size,
+        .reply = malloc(reply->size + 1U),
+    };
+    memcpy(entry->address, reply->address, sizeof entry->address);
+    set_hash(entry);
+    struct shard *shard = &drc->shards[entry->shard];
+    pthread_mutex_lock(&shard->lock);
+    bool room = entry->reply != NULL && shard_make_room(shard, now);
+    if (room) {
+        memcpy(entry->reply, reply->bytes, reply->size);
+        shard_insert(shard, entry);
+    }
+    pthread_mutex_unlock(&shard->lock);
+    if (!room) {
+        entry_free(entry);
+    }
 }
 
 void drc_forget(struct drc *drc, struct drc_entry *entry)

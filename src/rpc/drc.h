@@ -10,7 +10,9 @@
  *    connection may ask again from another port, and gets its answer if the reply was not
  *    acknowledged by its TCP. A reply that has arrived is not given to another port, so a new
  *    program that happens to start with the same xid is served.
- * 4. Replies are kept for DRC_AGE_MS and at most DRC_ENTRY_COUNT_MAX of them; running calls are
+ * 4. A reply that was restored after a restart belongs to a client that has lost its connection: it
+ *    is given to any port over TCP.
+ * 5. Replies are kept for DRC_AGE_MS and at most DRC_ENTRY_COUNT_MAX of them; running calls are
  *    never pushed out.
  *
  * Thread-safe. No entry outlives drc_close, which must come after the last call has ended.
@@ -60,6 +62,10 @@ enum drc_verdict drc_begin(struct drc *drc, const struct drc_key *key, struct dr
  * connection's stream. */
 void drc_done(struct drc *drc, struct drc_entry *entry, const uint8_t *reply, uint32_t reply_bytes,
               uint64_t sent_end);
+/* What identifies the entry's call. */
+void drc_identify(const struct drc_entry *entry, struct rpc_kept_reply *reply);
+/* Puts a reply of an earlier run into the cache. */
+void drc_restore(struct drc *drc, const struct rpc_kept_reply *reply);
 /* The call has no reply that may be given again. */
 void drc_forget(struct drc *drc, struct drc_entry *entry);
 

@@ -245,6 +245,11 @@ int rpc_server_listen(struct rpc_server *server, const struct sockaddr *address,
     return status;
 }
 
+void rpc_server_restore(struct rpc_server *server, const struct rpc_kept_reply *reply)
+{
+    drc_restore(server->drc, reply);
+}
+
 int rpc_server_run(struct rpc_server *server, struct err *err)
 {
     sigset_t all, old;

@@ -159,6 +159,18 @@ static inline bool rpc_void_put(struct xdr *xdr, const struct rpc_void *nothing)
         .res_bytes = sizeof(struct RES), __VA_ARGS__                                               \
     }
 
+/* A reply of the cache (rpc/drc.h), with what identifies its call. */
+struct rpc_kept_reply {
+    uint8_t address[16]; /* of the client; IPv4 in the last four bytes */
+    uint16_t port;       /* network order */
+    bool is_tcp;
+    uint32_t xid, prog, vers, proc;
+    uint32_t call_bytes;
+    uint64_t call_checksum;
+    const uint8_t *bytes; /* without a record mark */
+    uint32_t size;
+};
+
 struct rpc_server_options {
     uint32_t loop_count;           /* 0: one per CPU */
     uint32_t thread_count_max;     /* threads that may be blocked in procedures; 0: 128 */
@@ -172,6 +184,10 @@ struct rpc_server_options {
     bool (*is_known)(void *arg, const struct sockaddr *peer);
     /* Called once on each thread that will run procedures, before the first one. May be NULL. */
     void (*thread_begin)(void *arg);
+    /* Called after each procedure, on its thread, when its reply is encoded: so that a reply that
+     * goes into the cache can be kept together with what the procedure has changed. NULL: it goes
+     * into no cache. May be NULL. */
+    void (*replied)(void *arg, const struct rpc_kept_reply *reply);
     void *arg;
 };
 
@@ -188,6 +204,9 @@ int rpc_server_listen(struct rpc_server *server, const struct sockaddr *address,
 /* Serves a socket that somebody else has bound (and put to listen). Owns fd on success. */
 int rpc_server_adopt(struct rpc_server *server, int fd, const struct rpc_program *const *programs,
                      size_t program_count, uint16_t *port, struct err *err) MUST_USE;
+
+/* Puts a reply that was kept back into the cache. Before rpc_server_run only. */
+void rpc_server_restore(struct rpc_server *server, const struct rpc_kept_reply *reply);
 
 /* Starts the threads and returns. */
 int rpc_server_run(struct rpc_server *server, struct err *err) MUST_USE;

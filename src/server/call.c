@@ -25,6 +25,7 @@ void call_begin(const struct rpc_call *call, struct vfs *vfs, struct vfs_call *c
     caller->fsgid = NOBODY;
     caller->fsgid_count = 0;
     caller->lsn = 0;
+    caller->replies = true; /* the daemon hears of each reply (rpc_server_options.replied) */
 }
 
 struct xdr_bytes call_data(struct rpc_call *call, const struct vfs_data *data)

@@ -377,6 +377,12 @@ static int path_copy(struct vfs_bytes path, char text[PATH_MAX])
     memcpy(text, path.data, path.size);
     text[path.size] = 0;
     export_path_tidy(text);
+    for (const char *at = strstr(text, "/" HIDDEN_NAME); at != NULL;
+         at = strstr(at + 1, "/" HIDDEN_NAME)) {
+        if (at[sizeof HIDDEN_NAME] == 0 || at[sizeof HIDDEN_NAME] == '/') {
+            return -ENOENT;
+        }
+    }
     return 0;
 }
 

@@ -151,6 +151,9 @@ int attr_get(const struct vfs_call *call, struct vfs_object *object, struct vfs_
 
 void attr_note_lsn(struct vfs_call *call, struct vfs_object *object)
 {
+    if (call->options != NULL && !call->options->sync) {
+        return; /* what an async export shows may be lost */
+    }
     uint64_t lsn = atomic_load_explicit(&object->lsn, memory_order_acquire);
     while (UNLIKELY(lsn == LSN_PENDING)) {
         /* What was seen may be of the change that is under way: wait for its number. */
@@ -162,6 +165,7 @@ void attr_note_lsn(struct vfs_call *call, struct vfs_object *object)
     }
     if (UNLIKELY(lsn > call->lsn) && lsn > journal_settled(call->vfs->journal)) {
         call->lsn = lsn;
+        journal_want(call->vfs->journal, lsn);
     }
 }
 
@@ -313,12 +317,19 @@ int vfs_setattr(struct vfs_call *call, struct vfs_node *node, const struct vfs_s
         err = object_fd(node->object, OBJECT_WRITE, &fd);
     }
     if (err == 0) {
-        err = change_begin(&change, call, &node, 1, !is_empty(sattr));
+        err = change_begin(&change, call, &node, 1,
+                           is_empty(sattr) ? JOURNAL_OP_NONE : JOURNAL_OP_SETATTR);
     }
     if (err != 0) {
         return err;
     }
     err = setattr_locked(call, node, sattr, guard);
+    if (err == 0) {
+        change.has_state[0] = true;
+        if (sattr->set_size) {
+            change_size(&change, node->object->handle, sattr->size);
+        }
+    }
     return change_end(&change, err, JOURNAL_FSYNC);
 }
 

@@ -9,10 +9,13 @@
  * order is the order of changes that conflict.
  * 3. While a journaled change is under way its objects say LSN_PENDING, so that whoever sees the
  *    change waits for the number it gets (attr_note_lsn).
+ * 4. On an export with a log all changes are journaled, on an async export without waiting: replay
+ *    must not put what an earlier record says in the place of a later change.
  */
 #include "vfs/internal.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* The descriptors that are needed with root's identity: any, and for fsync a real one. */
 static int open_fds(struct change *change)
@@ -20,7 +23,7 @@ static int open_fds(struct change *change)
     for (uint32_t i = 0; i < change->count; i++) {
         struct vfs_object *object = change->nodes[i]->object;
         int err = object_fd(object, OBJECT_PATH, &change->fds[i]);
-        if (err == 0 && change->journaled) {
+        if (err == 0 && change->journaled && !change->logged) {
             int fd;
             err = object_fd(object, OBJECT_READ, &fd);
             err = err == -EINVAL ? 0 : err; /* a device or a link: item_of makes do */
@@ -83,17 +86,42 @@ static void read_after(struct change *change, int *err)
     }
 }
 
-int change_begin(struct change *change, struct vfs_call *call, struct vfs_node *const *nodes,
-                 uint32_t count, bool journaled)
+/* A change that will never be durable is not begun. */
+static int admit(struct change *change, const struct vfs_export *export)
 {
-    *change = (struct change){.call = call, .count = count};
-    change->journaled = journaled && call->options->sync;
+    struct journal *journal = change->call->vfs->journal;
+    change->logged = change->op != JOURNAL_OP_NONE && export->logged;
+    change->journaled =
+        change->logged || (change->op != JOURNAL_OP_NONE && change->call->options->sync);
+    if (change->logged) {
+        journal_admit(journal);
+    }
+    return change->journaled ? journal_error(journal) : 0;
+}
+
+int change_begin(struct change *change, struct vfs_call *call, struct vfs_node *const *nodes,
+                 uint32_t count, enum journal_op op)
+{
+    change->call = call;
+    change->op = op;
+    change->count = count;
+    change->record_count = 0;
+    change->made = NULL;
+    change->sync_nodes = false;
+    change->sync_made = false;
+    change->locks.count = 0;
+    int err = admit(change, nodes[0]->export);
+    if (err != 0) {
+        return err;
+    }
     for (uint32_t i = 0; i < count; i++) {
         change->nodes[i] = nodes[i];
+        change->has_state[i] = false;
+        change->lsn_before[i] = 0;
         nodes[i]->has_before = false;
         nodes[i]->has_attr = false;
     }
-    int err = open_fds(change);
+    err = open_fds(change);
     if (err != 0) {
         return err;
     }
@@ -122,11 +150,121 @@ void change_made(struct change *change, struct vfs_object *object)
     change->made = object;
 }
 
+/* ---- records ---- */
+
+static struct journal_time time_of(const struct timespec *time)
+{
+    return (struct journal_time){time->tv_sec, (uint32_t)time->tv_nsec};
+}
+
+static struct journal_record *record_new(struct change *change, enum journal_type type,
+                                         const uint8_t *handle)
+{
+    CHECK_OP(change->record_count, <, CHANGE_RECORDS_MAX);
+    struct journal_record *record = &change->records[change->record_count++];
+    *record = (struct journal_record){
+        .type = (uint8_t)type,
+        .op = (uint8_t)change->op,
+        .export_id = change->nodes[0]->export->id,
+    };
+    intent_object(handle, &record->object);
+    return record;
+}
+
+void change_entry(struct change *change, uint32_t dir, const char *name,
+                  const struct vfs_handle *now, const struct vfs_handle *before)
+{
+    if (!change->logged) {
+        return;
+    }
+    change->record_dir[change->record_count] = (uint8_t)dir;
+    struct journal_record *record =
+        record_new(change, JOURNAL_ENTRY, change->nodes[dir]->object->handle);
+    record->entry.name = (const uint8_t *)name;
+    record->entry.name_bytes = (uint32_t)strlen(name);
+    if (now != NULL) {
+        intent_object(now->bytes, &record->entry.now);
+    }
+    if (before != NULL) {
+        intent_object(before->bytes, &record->entry.before);
+    }
+}
+
+void change_state(struct change *change, const uint8_t *handle, const struct vfs_attr *attr,
+                  uint32_t nlink)
+{
+    static const uint8_t kinds[] = {
+        [VFS_REG] = S_IFREG >> 12,  [VFS_DIR] = S_IFDIR >> 12, [VFS_BLK] = S_IFBLK >> 12,
+        [VFS_CHR] = S_IFCHR >> 12,  [VFS_LNK] = S_IFLNK >> 12, [VFS_SOCK] = S_IFSOCK >> 12,
+        [VFS_FIFO] = S_IFIFO >> 12,
+    };
+    if (!change->logged) {
+        return;
+    }
+    record_new(change, JOURNAL_STATE, handle)->state = (struct journal_state){
+        .nlink = nlink,
+        .kind = kinds[attr->type],
+        .mode = (uint16_t)attr->mode,
+        .uid = attr->uid,
+        .gid = attr->gid,
+        .atime = time_of(&attr->atime),
+        .mtime = time_of(&attr->mtime),
+    };
+}
+
+void change_data(struct change *change, uint32_t node, uint64_t offset, const uint8_t *bytes,
+                 uint32_t size_bytes)
+{
+    if (change->logged) {
+        struct journal_record *record =
+            record_new(change, JOURNAL_WRITE, change->nodes[node]->object->handle);
+        record->write.offset = offset;
+        record->write.bytes = bytes;
+        record->write.size = size_bytes;
+    }
+}
+
+void change_size(struct change *change, const uint8_t *handle, uint64_t size_bytes)
+{
+    if (change->logged) {
+        record_new(change, JOURNAL_SIZE, handle)->size = size_bytes;
+    }
+}
+
+void change_sync_data(struct change *change, uint32_t node)
+{
+    if (change->logged) {
+        change->sync_nodes = true;
+        (void)record_new(change, JOURNAL_SYNCED, change->nodes[node]->object->handle);
+    }
+}
+
+/* What is known only when the change has been made. */
+static void finish_records(struct change *change)
+{
+    uint32_t count = change->record_count;
+    for (uint32_t i = 0; i < count; i++) {
+        if (change->records[i].type == JOURNAL_ENTRY) {
+            const struct vfs_node *dir = change->nodes[change->record_dir[i]];
+            change->records[i].entry.dir_mtime = time_of(&dir->attr.mtime);
+        }
+    }
+    for (uint32_t i = 0; i < change->count; i++) {
+        const struct vfs_node *node = change->nodes[i];
+        if (change->has_state[i] && node->has_attr) {
+            change_state(change, node->object->handle, &node->attr, node->attr.nlink);
+        }
+    }
+}
+
 /* fsync where a descriptor allows it, else the whole file system. Takes a reference. */
 static struct journal_item item_of(struct vfs_object *object, enum journal_how how)
 {
-    struct journal_item item = {.how = how, .release = object_release, .owner = object};
+    struct journal_item item = {.fd = -1, .how = how, .release = object_release, .owner = object};
     object_ref(object);
+    if (how == JOURNAL_NOTHING) {
+        return item;
+    }
     item.fd = atomic_load(&object->fds[OBJECT_WRITE]);
     if (item.fd < 0) {
         item.fd = atomic_load(&object->fds[OBJECT_READ]);
@@ -138,27 +276,47 @@ static struct journal_item item_of(struct vfs_object *object, enum journal_how h
     return item;
 }
 
-static void append(struct change *change, enum journal_how how)
+static uint32_t items_of(const struct change *change, enum journal_how how,
+                         struct journal_item items[CHANGE_NODES_MAX + 1])
 {
-    struct journal_item items[CHANGE_NODES_MAX + 1];
     uint32_t count = 0;
+    bool logged = change->logged;
     for (uint32_t i = 0; i < change->count; i++) {
         uint32_t first;
         if (!seen_before(change, i, &first)) {
-            items[count++] = item_of(change->nodes[i]->object, how);
+            items[count++] = item_of(change->nodes[i]->object,
+                                     logged && !change->sync_nodes ? JOURNAL_NOTHING : how);
         }
     }
     if (change->made != NULL) {
-        items[count++] = item_of(change->made, how);
+        items[count++] =
+            item_of(change->made, logged && !change->sync_made ? JOURNAL_NOTHING : how);
     }
-    uint64_t lsn = journal_append(change->call->vfs->journal, items, count);
+    return count;
+}
+
+static void append(struct change *change, enum journal_how how)
+{
+    struct journal_item items[CHANGE_NODES_MAX + 1];
+    struct vfs_call *call = change->call;
+    struct journal_change appended = {
+        .items = items,
+        .item_count = items_of(change, how, items),
+        .records = change->records,
+        .record_count = change->record_count,
+        .lazy = !call->options->sync,
+        .holds = call->replies,
+    };
+    uint64_t lsn = journal_append(call->vfs->journal, &appended);
     for (uint32_t i = 0; i < change->count; i++) {
         atomic_store(&change->nodes[i]->object->lsn, lsn);
     }
     if (change->made != NULL) {
         atomic_store(&change->made->lsn, lsn);
     }
-    change->call->lsn = lsn;
+    if (call->options->sync) {
+        call->lsn = lsn;
+    }
 }
 
 static void restore_lsn(struct change *change)
@@ -169,7 +327,7 @@ static void restore_lsn(struct change *change)
             struct vfs_object *object = change->nodes[i]->object;
             atomic_store(&object->lsn, change->lsn_before[i]);
             /* A failure tells of the state it met. */
-            if (change->lsn_before[i] > change->call->lsn &&
+            if (change->call->options->sync && change->lsn_before[i] > change->call->lsn &&
                 change->lsn_before[i] > journal_settled(change->call->vfs->journal)) {
                 change->call->lsn = change->lsn_before[i];
             }
@@ -180,13 +338,14 @@ static void restore_lsn(struct change *change)
 int change_end(struct change *change, int err, enum journal_how how)
 {
     struct vfs *vfs = change->call->vfs;
-    if (change->made != NULL && change->journaled) {
+    if (change->made != NULL && change->journaled && (!change->logged || change->sync_made)) {
         int fd;
         int error = object_fd(change->made, OBJECT_READ, &fd);
         (void)error; /* without one, item_of makes do */
     }
     read_after(change, &err);
     if (change->journaled && err == 0) {
+        finish_records(change);
         append(change, how);
     } else if (change->journaled) {
         restore_lsn(change);

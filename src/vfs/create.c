@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 /* One creation under way. */
@@ -28,6 +29,7 @@ struct creation {
     struct vfs_node *node;
     char name[NAME_SPACE];
     const struct vfs_sattr *sattr;
+    enum journal_op op;
     struct change change;
 };
 
@@ -50,7 +52,15 @@ static int creation_begin(struct creation *creation, struct vfs_call *call, stru
         err = attr_check(sattr);
     }
     if (err == 0) {
-        err = change_begin(&creation->change, call, &dir, 1, true);
+        err = hidden_is(dir, creation->name) ? -EACCES : 0;
+    }
+    if (err == 0 && dir->export->logged) {
+        int fd;
+        int error = object_fd(dir->object, OBJECT_READ, &fd); /* for dir_is_plain */
+        (void)error;                                          /* no directory: as below */
+    }
+    if (err == 0) {
+        err = change_begin(&creation->change, call, &dir, 1, creation->op);
     }
     if (err != 0) {
         return err;
@@ -77,6 +87,20 @@ static struct vfs_sattr rest_of(const struct creation *creation, enum vfs_type t
     return rest;
 }
 
+/* The node was made, and has its name. */
+static void note_made(struct creation *creation, const struct vfs_handle *handle)
+{
+    struct change *change = &creation->change;
+    const struct vfs_node *node = creation->node;
+    change_made(change, node->object);
+    change_entry(change, 0, creation->name, handle, NULL);
+    if (node->attr.size > 0 && node->attr.type == VFS_REG) {
+        change_size(change, handle->bytes, node->attr.size);
+    }
+    change_state(change, handle->bytes, &node->attr, node->attr.nlink);
+    names_note(creation->dir->object, creation->name, NULL, handle->bytes, handle->size);
+}
+
 /* The object that was made, with fd open on it as kind, becomes the node. */
 static int made(struct creation *creation, int fd, enum object_fd_kind kind, enum vfs_type type)
 {
@@ -101,8 +125,8 @@ static int made(struct creation *creation, int fd, enum object_fd_kind kind, enu
     }
     node->has_attr = err == 0;
     if (err == 0) {
-        change_made(&creation->change, node->object);
-        names_note(creation->dir->object, creation->name, NULL, handle.bytes, handle.size);
+        note_made(creation, &handle);
+        creation->change.sync_made = true; /* the file system made it just now */
     }
     return err;
 }
@@ -263,18 +287,146 @@ static int settle_existing(struct creation *creation, enum vfs_create_how how,
     return 0;
 }
 
+/* ---- from the pool ---- */
+
+/* What a new inode gets from its directory besides its group: default ACLs. */
+static bool dir_is_plain(const struct creation *creation)
+{
+    char value[8];
+    int fd = atomic_load(&creation->dir->object->fds[OBJECT_READ]);
+    return fd >= 0 && fgetxattr(fd, "system.posix_acl_default", value, 0) <= 0;
+}
+
+static bool is_member(const struct vfs_call *call, uint32_t gid)
+{
+    bool found = call->fsgid == gid;
+    for (uint32_t i = 0; i < call->fsgid_count; i++) {
+        found = found || call->fsgids[i] == gid;
+    }
+    return found;
+}
+
+/* Everything that the file system would have given the new object: inode_init_owner() of Linux,
+ * fs/inode.c, and what the caller asks for. */
+static struct vfs_sattr pooled_sattr(const struct creation *creation, enum pool_kind kind)
+{
+    const struct vfs_call *call = creation->call;
+    const struct vfs_attr *dir = &creation->dir->before;
+    struct vfs_sattr sattr = rest_of(creation, kind == POOL_DIR ? VFS_DIR : VFS_REG);
+    bool from_dir = (dir->mode & S_ISGID) != 0;
+    uint32_t gid = from_dir || creation->dir->export->pool.bsd_groups ? dir->gid : call->fsgid;
+    uint32_t mode = mode_of(creation->sattr);
+    if (kind == POOL_DIR) {
+        mode = (mode & ~(uint32_t)(S_ISUID | S_ISGID)) | (from_dir ? S_ISGID : 0U);
+    } else if (from_dir && call->fsuid != 0 && !is_member(call, gid) &&
+               (mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP)) {
+        mode &= ~(uint32_t)S_ISGID;
+    }
+    sattr.uid = sattr.set_uid ? sattr.uid : call->fsuid;
+    sattr.gid = sattr.set_gid ? sattr.gid : gid;
+    sattr.set_uid = true;
+    sattr.set_gid = true;
+    sattr.mode = mode;
+    sattr.set_mode = true;
+    sattr.atime_how = sattr.atime_how == VFS_TIME_KEEP ? VFS_TIME_NOW : sattr.atime_how;
+    sattr.mtime_how = sattr.mtime_how == VFS_TIME_KEEP ? VFS_TIME_NOW : sattr.mtime_how;
+    return sattr;
+}
+
+/* The inode with its attributes, as the node. As root. */
+static int dress(struct creation *creation, enum pool_kind kind, const struct pool_inode *inode,
+                 const char *pool_entry, const struct vfs_sattr *sattr)
+{
+    struct vfs_export *export = creation->dir->export;
+    struct vfs_node *node = creation->node;
+    int flags = kind == POOL_DIR ? O_PATH | O_NOFOLLOW | O_DIRECTORY : O_RDWR | O_NOFOLLOW;
+    int fd = object_open_name(export->vfs, export->hidden.pool_fd, pool_entry, flags, 0);
+    if (fd < 0) {
+        return fd;
+    }
+    int err = object_adopt(export, &inode->handle, kind == POOL_DIR ? OBJECT_PATH : OBJECT_WRITE,
+                           fd, &node->object);
+    if (err != 0) {
+        node->object = NULL;
+        return err;
+    }
+    node->export = export;
+    node->object->unstable = (struct object_dirty){.known = true}; /* nobody else has it yet */
+    err = attr_apply(node->object, sattr);
+    if (err != 0) {
+        vfs_put(node);
+    }
+    return err;
+}
+
+/* -ENODATA: to be made in the common way. verf: of an exclusive create, or NULL. */
+static int create_pooled(struct creation *creation, enum pool_kind kind, const uint8_t *verf)
+{
+    struct vfs_call *call = creation->call;
+    struct vfs_export *export = creation->dir->export;
+    struct vfs_node *node = creation->node;
+    struct pool_inode inode;
+    char pool_entry[POOL_NAME_SPACE];
+    if (!creation->change.logged || !dir_is_plain(creation)) {
+        return -ENODATA;
+    }
+    int err = call->fsuid == 0 ? 0
+                               : access_check(call, creation->dir->object, &creation->dir->before,
+                                              VFS_MAY_WRITE | VFS_MAY_EXEC);
+    if (err != 0 || !pool_take(export, kind, &inode)) {
+        return err != 0 ? err : -ENODATA;
+    }
+    struct vfs_sattr sattr = pooled_sattr(creation, kind);
+    if (verf != NULL) {
+        struct timespec times[2];
+        verf_times(verf, times);
+        sattr.atime_how = sattr.mtime_how = VFS_TIME_SET;
+        sattr.atime = times[0];
+        sattr.mtime = times[1];
+    }
+    pool_name(kind, inode.number, pool_entry);
+    cred_take_root();
+    err = dress(creation, kind, &inode, pool_entry, &sattr);
+    if (err == 0) {
+        err = attr_fresh(call, node->object, &node->attr);
+        if (err == 0 && verf != NULL && !has_verf(&node->attr, verf)) {
+            err = -EOPNOTSUPP;
+        }
+        if (err == 0 && renameat2(export->hidden.pool_fd, pool_entry, creation->change.fds[0],
+                                  creation->name, RENAME_NOREPLACE) != 0) {
+            /* EXDEV: of another project. EPERM: encrypted, for example. */
+            err = errno == EXDEV || errno == EPERM || errno == EINVAL ? -ENODATA : -errno;
+        }
+        if (err != 0) {
+            vfs_put(node);
+        }
+    }
+    cred_take(call);
+    if (err != 0) {
+        pool_give_back(export, kind, &inode);
+        return err;
+    }
+    err = attr_fresh(call, node->object, &node->attr); /* a rename changes the ctime */
+    node->has_attr = err == 0;
+    note_made(creation, &inode.handle);
+    return 0;
+}
+
 int vfs_create(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes name,
                enum vfs_create_how how, const struct vfs_sattr *sattr, const uint8_t verf[8],
                struct vfs_node *node)
 {
     static const struct vfs_sattr nothing = {0};
-    struct creation creation = {.node = node};
+    struct creation creation = {.node = node, .op = JOURNAL_OP_CREATE};
     bool truncate = false;
     int err = creation_begin(&creation, call, dir, name, how == VFS_EXCLUSIVE ? &nothing : sattr);
     if (err != 0) {
         return err;
     }
-    err = how == VFS_EXCLUSIVE ? create_exclusive(&creation, verf) : create_new(&creation);
+    err = create_pooled(&creation, POOL_FILE, how == VFS_EXCLUSIVE ? verf : NULL);
+    if (err == -ENODATA) {
+        err = how == VFS_EXCLUSIVE ? create_exclusive(&creation, verf) : create_new(&creation);
+    }
     if (err == -EEXIST) {
         err = settle_existing(&creation, how, verf, &truncate);
         bool found = err == 0;
@@ -309,16 +461,19 @@ static int adopt_name(struct creation *creation, enum vfs_type type)
 int vfs_mkdir(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes name,
               const struct vfs_sattr *sattr, struct vfs_node *node)
 {
-    struct creation creation = {.node = node};
+    struct creation creation = {.node = node, .op = JOURNAL_OP_MKDIR};
     int err = creation_begin(&creation, call, dir, name, sattr);
     if (err != 0) {
         return err;
     }
-    uint32_t mode = mode_of(sattr);
-    err = mkdirat(creation.change.fds[0], creation.name, mode) == 0 ? 0 : -errno;
-    if (err == 0) {
-        /* mkdir(2) leaves setuid and setgid to the directory it is in. */
-        err = undo(&creation, adopt_name(&creation, VFS_DIR), AT_REMOVEDIR);
+    err = create_pooled(&creation, POOL_DIR, NULL);
+    if (err == -ENODATA) {
+        uint32_t mode = mode_of(sattr);
+        err = mkdirat(creation.change.fds[0], creation.name, mode) == 0 ? 0 : -errno;
+        if (err == 0) {
+            /* mkdir(2) leaves setuid and setgid to the directory it is in. */
+            err = undo(&creation, adopt_name(&creation, VFS_DIR), AT_REMOVEDIR);
+        }
     }
     return change_end(&creation.change, err, JOURNAL_FSYNC);
 }
@@ -326,7 +481,7 @@ int vfs_mkdir(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes name
 int vfs_symlink(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes name,
                 struct vfs_bytes target, const struct vfs_sattr *sattr, struct vfs_node *node)
 {
-    struct creation creation = {.node = node};
+    struct creation creation = {.node = node, .op = JOURNAL_OP_SYMLINK};
     char text[PATH_MAX];
     if (target.size >= sizeof text) {
         return -ENAMETOOLONG;
@@ -354,7 +509,7 @@ int vfs_mknod(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes name
 {
     static const mode_t types[] = {
         [VFS_BLK] = S_IFBLK, [VFS_CHR] = S_IFCHR, [VFS_SOCK] = S_IFSOCK, [VFS_FIFO] = S_IFIFO};
-    struct creation creation = {.node = node};
+    struct creation creation = {.node = node, .op = JOURNAL_OP_MKNOD};
     if ((size_t)type >= COUNT_OF(types) || types[type] == 0) {
         return -EINVAL;
     }

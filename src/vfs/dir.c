@@ -281,7 +281,7 @@ int vfs_lookup(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes nam
     }
     err = name_copy(name, text);
     if (err == 0) {
-        err = lookup(call, dir, text, node);
+        err = hidden_is(dir, text) ? -ENOENT : lookup(call, dir, text, node);
     }
     attr_note_lsn(call, dir->object);
     return err;
@@ -318,6 +318,7 @@ struct listing {
     bool plus;
     bool is_root;
     bool has_crossings;
+    bool hides;     /* it may have a name that no client sees */
     bool unsettled; /* entries may be of changes that are not yet durable */
     vfs_entry_take *take;
     void *arg;
@@ -383,6 +384,9 @@ static bool give(struct listing *listing, const struct dirent_head *dirent)
 {
     struct vfs_entry entry;
     const char *name = dirent->name;
+    if (listing->hides && strcmp(name, HIDDEN_NAME) == 0) {
+        return true;
+    }
     entry.name = (struct vfs_bytes){.data = (const uint8_t *)name, .size = (uint32_t)strlen(name)};
     entry.fileid = dirent->ino;
     entry.cookie = (uint64_t)dirent->next;
@@ -455,6 +459,7 @@ int vfs_readdir(struct vfs_call *call, struct vfs_node *dir, uint64_t cookie, bo
     cred_take(call);
     listing.is_root = node_is_root(dir);
     listing.has_crossings = atomic_load(&dir->export->has_crossings);
+    listing.hides = hidden_is_in(dir);
     listing.unsettled = plus && call->options->sync;
     uint32_t bytes = bytes_hint < DIRENTS_BYTES_MIN ? DIRENTS_BYTES_MIN : bytes_hint;
     bytes = bytes > DIRENTS_BYTES_MAX ? DIRENTS_BYTES_MAX : bytes;

@@ -210,6 +210,7 @@ static int place_for(struct builder *builder, struct vfs_export *export, bool ha
         return no_memory(builder);
     }
     (*place)->export = reuse(builder, export);
+    intent_adopt(builder->vfs, (*place)->export);
     return 0;
 }
 

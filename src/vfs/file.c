@@ -177,6 +177,31 @@ static int write_locked(struct vfs_call *call, struct vfs_node *node, int fd, ui
     return err;
 }
 
+/* What was written unstable is remembered as one range. */
+static void note_unstable(struct vfs_object *object, uint64_t offset, uint32_t size)
+{
+    struct object_dirty *unstable = &object->unstable;
+    uint64_t end = offset + size;
+    unstable->begin = unstable->end == 0 || offset < unstable->begin ? offset : unstable->begin;
+    unstable->end = end > unstable->end ? end : unstable->end;
+    if (!atomic_load_explicit(&object->dirty, memory_order_relaxed)) {
+        atomic_store(&object->dirty, true);
+    }
+}
+
+/* Small data goes into the log; of much the file is synced, and the log says so. */
+static void note_stable(struct change *change, uint64_t offset, const uint8_t *bytes, uint32_t size)
+{
+    struct vfs_node *node = change->nodes[0];
+    if (size <= change->call->vfs->write_bytes_max) {
+        change_data(change, 0, offset, bytes, size);
+    } else {
+        change_sync_data(change, 0);
+        node->object->unstable = (struct object_dirty){.known = true};
+    }
+    change->has_state[0] = true;
+}
+
 int vfs_write(struct vfs_call *call, struct vfs_node *node, uint64_t offset, const uint8_t *bytes,
               uint32_t size_bytes, enum vfs_stable stable, uint32_t *written,
               enum vfs_stable *committed)
@@ -191,25 +216,63 @@ int vfs_write(struct vfs_call *call, struct vfs_node *node, uint64_t offset, con
     if (offset > INT64_MAX || size_bytes > INT64_MAX - offset) {
         return -EFBIG;
     }
+    bool is_stable = stable != VFS_UNSTABLE && size_bytes > 0;
     int err = object_fd(node->object, OBJECT_WRITE, &fd);
     if (err == 0) {
-        err = change_begin(&change, call, &node, 1, stable != VFS_UNSTABLE && size_bytes > 0);
+        err = change_begin(&change, call, &node, 1, is_stable ? JOURNAL_OP_WRITE : JOURNAL_OP_NONE);
     }
     if (err != 0) {
         return err;
     }
     /* What a sync export has journaled is not dirty, but an earlier write may be. */
-    if (!change.journaled && !atomic_load_explicit(&node->object->dirty, memory_order_relaxed)) {
-        atomic_store(&node->object->dirty, true);
+    if (!change.journaled) {
+        note_unstable(node->object, offset, size_bytes);
     }
     err = write_locked(call, node, fd, offset, (struct vfs_bytes){bytes, size_bytes}, written);
+    if (err == 0 && change.logged) {
+        note_stable(&change, offset, bytes, *written);
+    }
     return change_end(&change, err, stable == VFS_DATA_SYNC ? JOURNAL_FDATASYNC : JOURNAL_FSYNC);
+}
+
+/* Little data is copied from the page cache into the log; the kernel writes it back in its own
+ * time. True: done, or there was nothing to do. */
+static bool commit_little(struct change *change, int fd, uint8_t *buffer)
+{
+    const struct vfs_node *node = change->nodes[0];
+    struct object_dirty *unstable = &node->object->unstable;
+    uint64_t end = unstable->end < node->before.size ? unstable->end : node->before.size;
+    if (!unstable->known) {
+        return false;
+    }
+    if (end > unstable->begin) {
+        uint64_t size = end - unstable->begin;
+        if (size > change->call->vfs->write_bytes_max ||
+            read_all(fd, buffer, (size_t)size, unstable->begin) != (ssize_t)size) {
+            return false;
+        }
+        change_data(change, 0, unstable->begin, buffer, (uint32_t)size);
+    }
+    *unstable = (struct object_dirty){.known = true};
+    return true;
+}
+
+static void note_commit(struct change *change, int fd, uint8_t *buffer)
+{
+    struct vfs_object *object = change->nodes[0]->object;
+    atomic_store(&object->dirty, false);
+    change->has_state[0] = true;
+    if (change->logged && !commit_little(change, fd, buffer)) {
+        change_sync_data(change, 0);
+        object->unstable = (struct object_dirty){.known = true};
+    }
 }
 
 /* RFC 1813 §3.3.21. The range is a hint: the whole file is made durable, with its attributes, since
  * a client that keeps old data under an old mtime would not notice the change after a crash. */
 int vfs_commit(struct vfs_call *call, struct vfs_node *node, uint64_t offset, uint32_t count)
 {
+    static _Thread_local uint8_t buffer[JOURNAL_DATA_BYTES_MAX];
     struct change change;
     int fd;
     (void)offset;
@@ -219,13 +282,13 @@ int vfs_commit(struct vfs_call *call, struct vfs_node *node, uint64_t offset, ui
         err = -EINVAL;
     }
     if (err == 0) {
-        err = change_begin(&change, call, &node, 1, true);
+        err = change_begin(&change, call, &node, 1, JOURNAL_OP_COMMIT);
     }
     if (err != 0) {
         return err;
     }
     if (change.journaled) {
-        atomic_store(&node->object->dirty, false);
+        note_commit(&change, fd, buffer);
     }
     return change_end(&change, 0, JOURNAL_FSYNC);
 }

@@ -34,16 +34,48 @@
 #define DIR_LOCK_COUNT 64U
 #define LSN_PENDING UINT64_MAX
 
+/* An empty inode with a name in the pool. */
+struct pool_inode {
+    struct vfs_handle handle;
+    uint32_t number; /* its name */
+};
+
+enum pool_kind { POOL_FILE, POOL_DIR, POOL_KINDS };
+
+struct pool_shelf {
+    struct pool_inode *inodes;
+    uint32_t count;
+    uint32_t capacity;
+    uint32_t target; /* how many there should be */
+    bool missed;     /* somebody came in vain since it was filled last */
+};
+
+struct pool {
+    bool usable;     /* set once, before requests; then only cleared */
+    bool bsd_groups; /* new objects get their directory's group (mount option grpid) */
+    pthread_mutex_t lock;
+    struct pool_shelf shelves[POOL_KINDS];
+    uint32_t number_last; /* the keeper's */
+};
+
+/* The hidden directory in an export's root; see hidden.c. Descriptors are -1 without one. */
+struct hidden {
+    int dir_fd;
+    int pool_fd;
+    int staging_fd;
+    int flush_fd; /* a regular file: fsync of it flushes the device */
+};
+
 /* An opened directory. Counted: sets of exports have references, and every object has one. Fixed
  * but for has_crossings. */
 struct vfs_export {
     struct vfs *vfs;
     atomic_uint ref_count;
-    char *path;    /* when it was opened; without symbolic links */
-    int tree_fd;   /* O_PATH: where paths below the export start */
-    bool is_clone; /* of the mount: nothing is mounted on it */
-    int mount_fd;  /* O_RDONLY: what open_by_handle_at and syncfs want */
-    int mount_id;  /* a name that leads to another mount is not followed */
+    char *path;                /* when it was opened; without symbolic links */
+    int tree_fd;               /* O_PATH: where paths below the export start */
+    bool is_clone;             /* of the mount: nothing is mounted on it */
+    int mount_fd;              /* O_RDONLY: what open_by_handle_at and syncfs want */
+    int mount_id;              /* a name that leads to another mount is not followed */
     uint64_t origin_id;        /* of the mount it was found on, STATX_MNT_ID */
     unsigned long mount_flags; /* of that mount, statvfs(3) */
     uint64_t id;               /* in every handle */
@@ -53,7 +85,10 @@ struct vfs_export {
     bool has_true_ctime;       /* every change of an inode shows in its ctime */
     bool has_hash_cookies;     /* see vfs_cookies_are_hashes */
     atomic_bool has_crossings; /* names in it may lead to exports mounted there, see export_set.h */
+    bool logged;               /* changes go into the log */
     struct vfs_handle root;
+    struct hidden hidden;
+    struct pool pool;
 };
 
 enum object_fd_kind { OBJECT_PATH, OBJECT_READ, OBJECT_WRITE, OBJECT_FD_KINDS };
@@ -75,6 +110,12 @@ struct object_seen {
     uint32_t fsgids[VFS_GIDS_MAX];
 };
 
+/* Which data was written since the last commit, for a small COMMIT; under the object's lock. */
+struct object_dirty {
+    bool known; /* the range holds all of it: the file was made, or committed, since it is known */
+    uint64_t begin, end; /* empty: end 0 */
+};
+
 struct vfs_object {
     struct vfs_object *bucket_next;
     struct vfs_object *older, *newer; /* in the shard's list, by age of the entry */
@@ -93,6 +134,7 @@ struct vfs_object {
     /* Of the newest change; LSN_PENDING while one is under way, under the object's lock. While it
      * is not settled the journal has a reference. */
     atomic_uint_fast64_t lsn;
+    struct object_dirty unstable;
     int64_t dir_position; /* of the read fd, under dir_locks; -1: not known */
     struct object_seen seen;
     uint8_t handle_size;
@@ -129,18 +171,34 @@ struct vfs_state {
     uint64_t starts;                /* how often a server started with this state */
 };
 
+/* The thread that fills the pools. */
+struct keeper {
+    bool started;
+    bool stopping;
+    bool wanted;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    pthread_t thread;
+};
+
 struct vfs {
     struct vfs_options options;
     uint64_t serial; /* tells this vfs from one that had the same address */
     struct vfs_state state;
     pthread_mutex_t set_lock;
-    struct export_set *set; /* what is exported now; under set_lock */
+    struct export_set *set;          /* what is exported now; under set_lock */
     atomic_uint_fast64_t generation; /* new whenever the above changes */
     int mounts_fd;                   /* mounts_changed */
     struct ask *peers;               /* names of clients, for */
     struct peers *peers_table;       /* the table in force */
     pthread_mutex_t change_lock;     /* whoever changes it, from building to publishing */
     struct journal *journal;
+    /* Exports with the log, references; fixed after vfs_open. An export that a reload adds on one
+     * of their file systems is `logged`, too, but has no pool. */
+    uint32_t logged_count;
+    struct vfs_export **logged;
+    uint32_t write_bytes_max; /* stable writes up to here go into the log, larger are synced */
+    struct keeper keeper;
     uint8_t writeverf_key[SIPHASH_KEY_BYTES];
     atomic_uint_fast64_t writeverf_count;
     atomic_uint_fast64_t writeverf;
@@ -176,8 +234,8 @@ int state_open(const char *dir, struct vfs_state *state, struct err *err) MUST_U
 
 /* Opens the directory at a path, with a reference. fsid: 16 bytes, or NULL: the file system's own.
  */
-int volume_open(struct vfs *vfs, const char *path, const uint8_t *fsid,
-                struct vfs_export **export, struct err *err) MUST_USE;
+int volume_open(struct vfs *vfs, const char *path, const uint8_t *fsid, struct vfs_export **export,
+                struct err *err) MUST_USE;
 struct vfs_export *volume_get(struct vfs_export *export);
 /* NULL is fine. */
 void volume_put(struct vfs_export *export);
@@ -187,6 +245,56 @@ void volume_set_apart(struct vfs_export *export);
 bool volume_is_same(const struct vfs_export *a, const struct vfs_export *b);
 /* Whether the path leads there now. */
 bool volume_is_at(const struct vfs_export *export, const char *path);
+/* Whether the file system can be written, and is one that the log may be relied upon with: the
+ * changes of an inode and of a directory entry reach the disk in order (docs/durability.md). */
+bool volume_keeps_order(int fd);
+
+/* ---- hidden.c ---- */
+
+#define HIDDEN_NAME ".holdfast"
+/* Whether this name in this directory is one that no client sees or touches. */
+bool hidden_is(const struct vfs_node *dir, const char *name);
+/* The same for a directory alone: whether there may be such a name in it. */
+bool hidden_is_in(const struct vfs_node *dir);
+/* Makes what is missing. */
+int hidden_open(struct vfs_export *export, struct err *err) MUST_USE;
+void hidden_close(struct vfs_export *export);
+/* Everything that was applied is in the file system, and its device has been flushed. */
+int hidden_sync(const struct vfs_export *export) MUST_USE;
+
+/* ---- pool.c ---- */
+
+#define POOL_NAME_SPACE 16
+void pool_name(enum pool_kind kind, uint32_t number, char name[POOL_NAME_SPACE]);
+/* Throws away what is in the pool, which nobody refers to, and fills it anew. A pool that cannot be
+ * used is no error: see pool.usable. */
+void pool_open(struct vfs_export *export);
+void pool_close(struct vfs_export *export);
+/* False: there is none now. Must be placed or given back. */
+bool pool_take(struct vfs_export *export, enum pool_kind kind, struct pool_inode *inode);
+void pool_give_back(struct vfs_export *export, enum pool_kind kind, const struct pool_inode *inode);
+int keeper_start(struct vfs *vfs, struct err *err) MUST_USE;
+void keeper_stop(struct vfs *vfs);
+
+/* ---- intent.c ---- */
+
+/* Opens the log that the options ask for, replays it, and begins a new epoch. *log is NULL if none
+ * is wanted or possible. */
+int intent_open(struct vfs *vfs, struct journal_log **log, struct err *err) MUST_USE;
+/* The checkpoint: journal_options.checkpoint. */
+int intent_checkpoint(void *vfs);
+/* The journal has ended; error 0: with nothing left to replay. */
+void intent_closed(struct vfs *vfs, int error);
+void intent_free(struct vfs *vfs);
+/* A directory that was opened while there is a log: on a file system that is in it? Else what is
+ * done there would be overtaken by replay. */
+void intent_adopt(const struct vfs *vfs, struct vfs_export *export);
+void intent_object(const uint8_t *handle, struct journal_object *object);
+
+/* ---- replay.c ---- */
+
+/* Makes the file systems what the live batches of the log say, and hands out the replies. */
+int replay_run(struct vfs *vfs, struct journal_log *log, struct err *err) MUST_USE;
 
 /* ---- handle.c ---- */
 
@@ -347,11 +455,20 @@ void names_forget(const struct vfs_object *dir, const char *name);
 /* ---- change.c ---- */
 
 #define CHANGE_NODES_MAX 3
+#define CHANGE_RECORDS_MAX 6
 
 /* A change of up to three objects under way. */
 struct change {
     struct vfs_call *call;
-    bool journaled;
+    enum journal_op op;
+    bool journaled;  /* appended to the journal */
+    bool logged;     /* with records, so that nothing else need be synced, but for */
+    bool sync_nodes; /* these */
+    bool sync_made;  /* or this */
+    bool has_state[CHANGE_NODES_MAX]; /* attributes of the node have changed */
+    uint32_t record_count;
+    struct journal_record records[CHANGE_RECORDS_MAX];
+    uint8_t record_dir[CHANGE_RECORDS_MAX]; /* index of an ENTRY's directory */
     uint32_t count;
     struct vfs_node *nodes[CHANGE_NODES_MAX];
     int fds[CHANGE_NODES_MAX]; /* any descriptor of each */
@@ -360,11 +477,22 @@ struct change {
     struct lock_set locks;
 };
 /* Steps 1 to 3 of an operation, and the before-attributes. After a failure there is nothing to end.
- * journaled: the change is to be durable before the reply (on a sync export). */
+ * op: what is to be durable before the reply (on a sync export); JOURNAL_OP_NONE: nothing. */
 int change_begin(struct change *change, struct vfs_call *call, struct vfs_node *const *nodes,
-                 uint32_t count, bool journaled) MUST_USE;
+                 uint32_t count, enum journal_op op) MUST_USE;
 /* The change made this object, too; the change holds on to it. */
 void change_made(struct change *change, struct vfs_object *object);
+/* For the record, in the order of what was done; without a log they do nothing. Names and bytes
+ * stay the caller's until change_end. A handle of NULL is no object. */
+void change_entry(struct change *change, uint32_t dir, const char *name,
+                  const struct vfs_handle *now, const struct vfs_handle *before);
+void change_state(struct change *change, const uint8_t *handle, const struct vfs_attr *attr,
+                  uint32_t nlink);
+void change_data(struct change *change, uint32_t node, uint64_t offset, const uint8_t *bytes,
+                 uint32_t size_bytes);
+void change_size(struct change *change, const uint8_t *handle, uint64_t size_bytes);
+/* The node's data is to be synced as a whole before the reply. */
+void change_sync_data(struct change *change, uint32_t node);
 /* Steps 4 and 5. err is how the change went; returns how it all went. A change that failed is not
  * journaled. */
 int change_end(struct change *change, int err, enum journal_how how) MUST_USE;

@@ -89,19 +89,28 @@ static int open_exports(struct vfs *vfs, struct err *err)
     return error;
 }
 
-static int open_journal(struct vfs *vfs, struct err *err)
+/* The log, if there is one, was opened and replayed before threads were started. */
+static int open_journal(struct vfs *vfs, struct journal_log *log, struct err *err)
 {
     struct journal_options options = {
         .durable = on_durable,
         .lost = vfs_lost,
         .sync = vfs->options.sync != NULL ? on_sync : NULL,
+        .checkpoint = intent_checkpoint,
         .arg = vfs,
+        .log = log,
+        .window_ms = vfs->options.async_window_ms,
     };
-    return journal_open(&options, &vfs->journal, err);
+    int error = journal_open(&options, &vfs->journal, err);
+    if (error != 0) {
+        journal_log_close(log);
+    }
+    return error;
 }
 
 int vfs_open(const struct vfs_options *options, struct vfs **result, struct err *err)
 {
+    struct journal_log *log = NULL;
     struct vfs *vfs = calloc(1, sizeof *vfs);
     if (vfs == NULL) {
         return err_set(err, -ENOMEM, "no memory");
@@ -147,7 +156,13 @@ int vfs_open(const struct vfs_options *options, struct vfs **result, struct err 
         error = range_locks_open(vfs, err);
     }
     if (error == 0) {
-        error = open_journal(vfs, err);
+        error = intent_open(vfs, &log, err);
+    }
+    if (error == 0) {
+        error = open_journal(vfs, log, err);
+    }
+    if (error == 0 && log != NULL) {
+        error = keeper_start(vfs, err);
     }
     if (error != 0) {
         vfs_close(vfs);
@@ -162,12 +177,14 @@ void vfs_close(struct vfs *vfs)
     if (vfs == NULL) {
         return;
     }
+    keeper_stop(vfs);
     /* These first: the journal's items and locks refer to objects. */
-    journal_close(vfs->journal);
+    intent_closed(vfs, journal_close(vfs->journal));
     range_locks_close(vfs);
     object_table_close(vfs);
     names_close(vfs);
     ask_close(vfs->peers);
+    intent_free(vfs);
     export_set_put(vfs->set);
     if (vfs->mounts_fd >= 0) {
         close(vfs->mounts_fd);
@@ -181,6 +198,26 @@ void vfs_close(struct vfs *vfs)
     pthread_mutex_destroy(&vfs->set_lock);
     pthread_mutex_destroy(&vfs->change_lock);
     free(vfs);
+}
+
+void vfs_reply(struct vfs *vfs, const struct vfs_reply *reply)
+{
+    if (reply == NULL) {
+        journal_leave(vfs->journal);
+        return;
+    }
+    struct journal_caller caller = {
+        .port = reply->port,
+        .is_tcp = reply->is_tcp,
+        .xid = reply->xid,
+        .prog = reply->prog,
+        .vers = reply->vers,
+        .proc = reply->proc,
+        .call_bytes = reply->call_bytes,
+        .call_checksum = reply->call_checksum,
+    };
+    memcpy(caller.address, reply->address, sizeof caller.address);
+    journal_reply(vfs->journal, &caller, reply->bytes, reply->size);
 }
 
 int vfs_reload(struct vfs *vfs, struct export_table *table, uint32_t *in_use, struct err *err)

@@ -86,6 +86,22 @@ struct vfs_call {
     uint32_t fsgids[VFS_GIDS_MAX];
     /* The newest lsn the call depends on: made by it, or observed. */
     uint64_t lsn;
+    /* The thread will call vfs_reply when it knows the reply. */
+    bool replies;
+};
+
+#define VFS_JOURNAL_AUTO "auto"
+
+/* A reply for the reply cache, with what identifies its call. */
+struct vfs_reply {
+    uint8_t address[16]; /* IPv6, or IPv4 in its last four bytes, as the reply cache has it */
+    uint16_t port;
+    bool is_tcp;
+    uint32_t xid, prog, vers, proc;
+    uint32_t call_bytes;
+    uint64_t call_checksum;
+    const uint8_t *bytes;
+    uint32_t size;
 };
 
 struct vfs_options {
@@ -95,6 +111,13 @@ struct vfs_options {
     /* Called by vfs_open when the exports are open and before it starts threads: the place to give
      * up the privilege that opening needed, since threads inherit. May be NULL. */
     int (*opened)(void *arg, struct err *err);
+    /* The intent log (docs/durability.md): a file or block device, VFS_JOURNAL_AUTO for a file in
+     * the first export that can have one, or NULL for groups of fsync. */
+    const char *journal_path;
+    uint64_t journal_bytes; /* of a file that is made; 0: the smallest */
+    uint32_t async_window_ms;
+    /* A reply that a client may still ask for, from before the start. Called by vfs_open. */
+    void (*reply)(void *arg, const struct vfs_reply *reply);
     /* See journal/commit.h; called on the journal's thread. */
     void (*durable)(void *arg, uint64_t lsn, int error);
     /* Stands in for fsync and its kin (how: enum journal_how), so that tests can make them fail.
@@ -116,6 +139,11 @@ void vfs_thread_begin(void);
 /* The write verifier: 8 bytes, the same for all files, threads and transports; new with every start
  * and after every writeback error, whatever the clock does. RFC 1813 §4.8. */
 uint64_t vfs_writeverf(const struct vfs *vfs);
+
+/* The reply to the call that this thread has just run, to be kept with the change that the call has
+ * made, if it made one. reply NULL: there is none to be kept. Must follow every call with
+ * `replies`. */
+void vfs_reply(struct vfs *vfs, const struct vfs_reply *reply);
 
 /* ---- references ---- */
 

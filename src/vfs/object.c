@@ -310,6 +310,14 @@ static int install_fd(struct vfs_object *object, enum object_fd_kind kind, int f
     return none;
 }
 
+static bool is_gone(struct vfs_object *object)
+{
+    struct stat st;
+    int fd;
+    int err = object_fd(object, OBJECT_PATH, &fd);
+    return err == -ESTALE || (err == 0 && fstat(fd, &st) == 0 && st.st_nlink == 0);
+}
+
 /* Opening anything but files and directories has effects: a device acts, a FIFO waits. */
 static int check_type(struct vfs_object *object, enum object_fd_kind kind)
 {
@@ -332,7 +340,7 @@ static int check_type(struct vfs_object *object, enum object_fd_kind kind)
     if (type == VFS_REG || (type == VFS_DIR && kind == OBJECT_READ)) {
         return 0;
     }
-    return type == VFS_DIR ? -EISDIR : -EINVAL;
+    return is_gone(object) ? -ESTALE : type == VFS_DIR ? -EISDIR : -EINVAL;
 }
 
 int object_open(struct vfs_object *object, enum object_fd_kind kind)

@@ -12,19 +12,46 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
-/* The cached object that a name leads to, to be looked at again when the name is gone. NULL if
- * there is none. A hint that is wrong only means that the file system frees the real one a little
- * later. */
-static struct vfs_object *cached_victim(const struct vfs_node *dir, int dir_fd, const char *name)
-{
+/* What a name that is about to go leads to. */
+struct victim {
+    struct vfs_object *object; /* the cached one, with a reference; NULL if there is none */
+    bool known;                /* handle and attr are right; else handle is a hint */
     struct vfs_handle handle;
-    if (names_find(dir->object, name, NULL, &handle) != NAME_KNOWN &&
-        handle_of(dir->export, dir_fd, name, 0, &handle) != 0) {
-        return NULL;
+    struct vfs_attr attr;
+};
+
+/* For the record it must be right. Else it is only to be looked at again when the name is gone: a
+ * hint that is wrong means that the file system frees the real one a little later. */
+static void find_victim(const struct change *change, uint32_t dir, const char *name,
+                        struct victim *victim)
+{
+    const struct vfs_node *node = change->nodes[dir];
+    struct vfs_export *export = node->export;
+    int fd = change->fds[dir];
+    struct stat st;
+    *victim = (struct victim){0};
+    bool hinted =
+        !change->logged && names_find(node->object, name, NULL, &victim->handle) == NAME_KNOWN;
+    if (!hinted && handle_of(export, fd, name, 0, &victim->handle) != 0) {
+        return;
     }
-    return object_find(dir->export->vfs, handle.bytes, handle.size);
+    victim->object = object_find(export->vfs, victim->handle.bytes, victim->handle.size);
+    if (change->logged && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        attr_fill(export, &st, &victim->attr);
+        victim->known = true;
+    }
+}
+
+/* The name is gone from the victim. */
+static void note_victim(struct change *change, const struct victim *victim)
+{
+    if (victim->known) {
+        uint32_t nlink = victim->attr.type == VFS_DIR ? 0 : victim->attr.nlink - 1;
+        change_state(change, victim->handle.bytes, &victim->attr, nlink);
+    }
 }
 
 /* The name is gone, and perhaps the object. */
@@ -47,15 +74,24 @@ static void bury(const struct vfs_call *call, struct vfs_object *victim)
 static int remove_name(struct vfs_call *call, struct vfs_node *dir, const char *name, int flags)
 {
     struct change change;
-    int err = change_begin(&change, call, &dir, 1, true);
+    struct victim victim;
+    if (hidden_is(dir, name)) {
+        return -ENOENT;
+    }
+    int err = change_begin(&change, call, &dir, 1,
+                           flags == AT_REMOVEDIR ? JOURNAL_OP_RMDIR : JOURNAL_OP_REMOVE);
     if (err != 0) {
         return err;
     }
-    struct vfs_object *victim = cached_victim(dir, change.fds[0], name);
+    find_victim(&change, 0, name, &victim);
     err = unlinkat(change.fds[0], name, flags) == 0 ? 0 : -errno;
     names_forget(dir->object, name);
+    if (err == 0) {
+        change_entry(&change, 0, name, NULL, victim.known ? &victim.handle : NULL);
+        note_victim(&change, &victim);
+    }
     err = change_end(&change, err, JOURNAL_FSYNC);
-    bury(call, victim);
+    bury(call, victim.object);
     return err;
 }
 
@@ -86,20 +122,48 @@ int vfs_rmdir(struct vfs_call *call, struct vfs_node *dir, struct vfs_bytes name
     return err == 0 ? remove_name(call, dir, text, AT_REMOVEDIR) : err;
 }
 
+static bool is_same(const struct victim *a, const struct victim *b)
+{
+    return a->known && b->known && a->handle.size == b->handle.size &&
+           memcmp(a->handle.bytes, b->handle.bytes, a->handle.size) == 0;
+}
+
+/* Two names of one file: rename(2) does nothing, and so there is nothing to note. */
+static void note_rename(struct change *change, const char *from, const char *to,
+                        const struct victim *moved, const struct victim *victim)
+{
+    if (!is_same(moved, victim)) {
+        change_entry(change, 0, from, NULL, &moved->handle);
+        change_entry(change, 1, to, &moved->handle, victim->known ? &victim->handle : NULL);
+        note_victim(change, victim);
+    }
+}
+
 static int rename_names(struct vfs_call *call, struct vfs_node *const dirs[2], const char *from,
                         const char *to)
 {
     struct change change;
-    int err = change_begin(&change, call, dirs, 2, true);
+    struct victim victim;
+    struct victim moved = {0};
+    int err = change_begin(&change, call, dirs, 2, JOURNAL_OP_RENAME);
     if (err != 0) {
         return err;
     }
-    struct vfs_object *victim = cached_victim(dirs[1], change.fds[1], to);
+    if (change.logged) {
+        find_victim(&change, 0, from, &moved);
+    }
+    find_victim(&change, 1, to, &victim);
     err = renameat(change.fds[0], from, change.fds[1], to) == 0 ? 0 : -errno;
     names_forget(dirs[0]->object, from);
     names_forget(dirs[1]->object, to);
+    if (err == 0 && change.logged) {
+        note_rename(&change, from, to, &moved, &victim);
+    }
     err = change_end(&change, err, JOURNAL_FSYNC);
-    bury(call, victim);
+    bury(call, victim.object);
+    if (moved.object != NULL) {
+        object_put(moved.object);
+    }
     return err;
 }
 
@@ -123,6 +187,12 @@ int vfs_rename(struct vfs_call *call, struct vfs_node *from_dir, struct vfs_byte
     if (err == 0 &&
         (name_is_dot(from) || name_is_dot_dot(from) || name_is_dot(to) || name_is_dot_dot(to))) {
         err = -EINVAL;
+    }
+    if (err == 0 && hidden_is(from_dir, from)) {
+        err = -ENOENT;
+    }
+    if (err == 0 && hidden_is(to_dir, to)) {
+        err = -EACCES;
     }
     return err == 0 ? rename_names(call, dirs, from, to) : err;
 }
@@ -151,8 +221,11 @@ int vfs_link(struct vfs_call *call, struct vfs_node *node, struct vfs_node *dir,
     if (err == 0 && node->export != dir->export) {
         err = -EXDEV;
     }
+    if (err == 0 && hidden_is(dir, text)) {
+        err = -EACCES;
+    }
     if (err == 0) {
-        err = change_begin(&change, call, nodes, 2, true);
+        err = change_begin(&change, call, nodes, 2, JOURNAL_OP_LINK);
     }
     if (err != 0) {
         return err;
@@ -161,6 +234,12 @@ int vfs_link(struct vfs_call *call, struct vfs_node *node, struct vfs_node *dir,
         err = -EEXIST;
     } else {
         err = link_object(change.fds[0], change.fds[1], text);
+    }
+    if (err == 0) {
+        struct vfs_handle handle;
+        vfs_node_handle(node, &handle);
+        change_entry(&change, 1, text, &handle, NULL);
+        change.has_state[0] = true;
     }
     return change_end(&change, err, JOURNAL_FSYNC);
 }

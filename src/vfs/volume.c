@@ -123,6 +123,16 @@ static void identify_fs(int fd, uint8_t uuid[UUID_BYTES])
     }
 }
 
+bool volume_keeps_order(int fd)
+{
+    struct statfs fs;
+    if (fstatfs(fd, &fs) != 0 || (fs.f_flags & ST_RDONLY) != 0) {
+        return false;
+    }
+    uint32_t magic = (uint32_t)fs.f_type;
+    return magic == EXT4_MAGIC || magic == XFS_MAGIC || magic == BTRFS_MAGIC;
+}
+
 /* 0: not known. */
 static uint32_t magic_of(int fd)
 {
@@ -139,8 +149,7 @@ static bool keeps_ctime(uint32_t magic)
 /* Not a secret: it spreads the bits, and keeps our ids apart from other hashes. */
 static const uint8_t id_key[SIPHASH_KEY_BYTES] = "holdfast exports";
 
-static void identify(struct vfs_export *export, const struct file_handle *root,
-                     const uint8_t *fsid)
+static void identify(struct vfs_export *export, const struct file_handle *root, const uint8_t *fsid)
 {
     uint8_t bytes[UUID_BYTES + 2 + HANDLE_KERNEL_BYTES_MAX];
     size_t size = UUID_BYTES;
@@ -166,9 +175,9 @@ static void identify(struct vfs_export *export, const struct file_handle *root,
 static int open_path(struct vfs_export *export, const char *path)
 {
     const struct vfs_options *options = &export->vfs->options;
-    int fd = options->open_tree != NULL ? options->open_tree(options->arg, path)
-                                        : (int)syscall(SYS_open_tree, AT_FDCWD, path,
-                                                       OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    int fd = options->open_tree != NULL
+                 ? options->open_tree(options->arg, path)
+                 : (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     int error = options->open_tree != NULL ? -fd : errno;
     export->is_clone = fd >= 0;
     if (fd < 0 && (error == EPERM || error == ENOSYS || error == EINVAL)) {
@@ -255,15 +264,16 @@ static int open_directory(struct vfs_export *export, struct err *err)
     return 0;
 }
 
-int volume_open(struct vfs *vfs, const char *path, const uint8_t *fsid,
-                struct vfs_export **result, struct err *err)
+int volume_open(struct vfs *vfs, const char *path, const uint8_t *fsid, struct vfs_export **result,
+                struct err *err)
 {
     union handle_kernel root;
     struct vfs_export *export = calloc(1, sizeof *export);
     if (export == NULL) {
         return err_set(err, -ENOMEM, "no memory for the export %s", path);
     }
-    *export = (struct vfs_export){.vfs = vfs, .tree_fd = -1, .mount_fd = -1};
+    *export =
+        (struct vfs_export){.vfs = vfs, .tree_fd = -1, .mount_fd = -1, .hidden = {-1, -1, -1, -1}};
     atomic_init(&export->ref_count, 1);
     export->path = realpath(path, NULL);
     int error = export->path == NULL

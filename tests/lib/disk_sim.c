@@ -11,7 +11,8 @@
 struct unflushed {
     struct unflushed *next;
     uint64_t offset;
-    uint8_t bytes[SECTOR_BYTES];
+    size_t size_bytes;
+    uint8_t bytes[];
 };
 
 struct disk_sim {
@@ -71,27 +72,26 @@ static void settle(struct disk_sim *sim)
 
 static void remember(struct disk_sim *sim, uint64_t offset, const uint8_t *bytes, size_t size_bytes)
 {
-    for (size_t at = 0; at < size_bytes; at += SECTOR_BYTES) {
-        struct unflushed *one = malloc(sizeof *one);
-        CHECK(one != NULL);
-        one->next = sim->unflushed;
-        one->offset = offset + at;
-        memcpy(one->bytes, bytes + at, SECTOR_BYTES);
-        sim->unflushed = one;
-    }
+    struct unflushed *one = malloc(sizeof *one + size_bytes);
+    CHECK(one != NULL);
+    one->next = sim->unflushed;
+    one->offset = offset;
+    one->size_bytes = size_bytes;
+    memcpy(one->bytes, bytes, size_bytes);
+    sim->unflushed = one;
 }
 
 /* What is flushed to a place is newer than what was queued for it. */
-static void forget(struct disk_sim *sim, uint64_t offset, size_t size_bytes)
+static void supersede(struct disk_sim *sim, uint64_t offset, const uint8_t *bytes,
+                      size_t size_bytes)
 {
-    struct unflushed **link = &sim->unflushed;
-    while (*link != NULL) {
-        struct unflushed *one = *link;
-        if (one->offset >= offset && one->offset < offset + size_bytes) {
-            *link = one->next;
-            free(one);
-        } else {
-            link = &one->next;
+    uint64_t end = offset + size_bytes;
+    for (struct unflushed *one = sim->unflushed; one != NULL; one = one->next) {
+        uint64_t from = one->offset > offset ? one->offset : offset;
+        uint64_t one_end = one->offset + one->size_bytes;
+        uint64_t to = one_end < end ? one_end : end;
+        if (from < to) {
+            memcpy(one->bytes + (from - one->offset), bytes + (from - offset), to - from);
         }
     }
 }
@@ -112,7 +112,7 @@ static int sim_write(struct disk *disk, uint64_t offset, const void *bytes, size
         memcpy(sim->bytes + offset, bytes, size_bytes);
         if (durable && !torn && !sim->lies) {
             /* Others may stay unflushed, and here they do. */
-            forget(sim, offset, size_bytes);
+            supersede(sim, offset, bytes, size_bytes);
             memcpy(sim->stable + offset, bytes, size_bytes);
         } else {
             remember(sim, offset, bytes, size_bytes);
@@ -200,8 +200,10 @@ void disk_sim_restart(struct disk_sim *sim, uint64_t seed)
     uint64_t random = seed * 2 + 1;
     uint64_t keep_percent = (uint64_t[]){0, 30, 70, 100}[unit_random(&random) % 4];
     for (const struct unflushed *one = sim->unflushed; one != NULL; one = one->next) {
-        if (unit_random(&random) % 100 < keep_percent) {
-            memcpy(sim->stable + one->offset, one->bytes, SECTOR_BYTES);
+        for (size_t at = 0; at < one->size_bytes; at += SECTOR_BYTES) {
+            if (unit_random(&random) % 100 < keep_percent) {
+                memcpy(sim->stable + one->offset + at, one->bytes + at, SECTOR_BYTES);
+            }
         }
     }
     memcpy(sim->bytes, sim->stable, sim->disk.size_bytes);

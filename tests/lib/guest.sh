@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 #
 # For scripts that run in a guest (tools/uml.sh): a disk to export, our server on it, the kernel's
-# NFS client beside it. Needs HOLDFAST_BIN, the program under test. A failing command ends the
-# script with its line and the server's log.
+# NFS client beside it. Needs HOLDFAST_BIN, the program under test; HOLDFAST_JOURNAL is what its
+# option --journal gets. A failing command ends the script with its line and the server's log.
 set -eEuo pipefail
 
 export_dir=/export
@@ -76,7 +76,8 @@ server_start()
 {
     mkdir -p "$state_dir"
     : > /run/server.out
-    "$HOLDFAST_BIN" serve --state "$state_dir" "$@" > /run/server.out 2>> /run/server.err 7>&- &
+    "$HOLDFAST_BIN" serve --state "$state_dir" --journal "${HOLDFAST_JOURNAL:-off}" "$@" \
+        > /run/server.out 2>> /run/server.err 7>&- &
     server_pid=$!
     local tries
     for tries in $(seq 300); do

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded into the server by tests that must see a loss: every sync succeeds and does nothing.
+ * Preloaded into the server by tests that must see a loss: every sync succeeds and does nothing,
+ * and a durable write is a write.
  */
 #include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
+
+ssize_t pwritev2(int fd, const struct iovec *parts, int count, off_t offset, int flags)
+{
+    return syscall(SYS_pwritev2, fd, parts, count, offset, 0L, flags & ~RWF_DSYNC);
+}
 
 int fsync(int fd)
 {

@@ -113,7 +113,8 @@ static uint64_t append(struct bench *bench, int file, enum journal_how how)
 {
     struct journal_item item = {
         .fd = bench->fds[file], .how = how, .release = on_release, .owner = &bench->released};
-    return journal_append(bench->journal, &item, 1);
+    return journal_append(bench->journal,
+                          &(struct journal_change){.items = &item, .item_count = 1});
 }
 
 static void set_gate(struct bench *bench, bool closed)
@@ -191,7 +192,7 @@ static void syncfs_covers_its_file_system(void **state)
     struct journal_item other = {.fd = elsewhere, .how = JOURNAL_FSYNC};
     append(bench, 1, JOURNAL_FSYNC);
     append(bench, 2, JOURNAL_SYNCFS);
-    journal_append(bench->journal, &other, 1);
+    journal_append(bench->journal, &(struct journal_change){.items = &other, .item_count = 1});
     append(bench, 3, JOURNAL_SYNCFS);
     uint64_t last = append(bench, 2, JOURNAL_FSYNC);
     set_gate(bench, false);
@@ -244,7 +245,8 @@ static void objects_of_a_group_are_synced_at_the_same_time(void **state)
         items[i] = (struct journal_item){.fd = bench->fds[i], .how = JOURNAL_FSYNC};
     }
     set_gate(bench, true);
-    uint64_t lsn = journal_append(bench->journal, items, FILES);
+    uint64_t lsn = journal_append(bench->journal,
+                                  &(struct journal_change){.items = items, .item_count = FILES});
     pthread_mutex_lock(&bench->lock);
     while (bench->waiting < FILES) {
         pthread_cond_wait(&bench->changed, &bench->lock);

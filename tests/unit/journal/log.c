@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#define DISK_BYTES (96U * JOURNAL_BLOCK_BYTES)
+#define DISK_BYTES (72U * JOURNAL_BLOCK_BYTES)
 #define BATCH_COUNT_MAX 4096U
 
 /* What was done to the log. */
@@ -220,7 +220,7 @@ static void test_cuts(void **state)
 {
     (void)state;
     const char *wanted = getenv("HOLDFAST_LOG_SEEDS");
-    uint64_t seeds = wanted != NULL ? strtoull(wanted, NULL, 10) : 60;
+    uint64_t seeds = wanted != NULL ? strtoull(wanted, NULL, 10) : 30;
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         struct model *model = model_new(seed);
         for (int life = 0; life < 4; life++) {
@@ -247,9 +247,9 @@ static void test_cuts(void **state)
 static void test_every_cut(void **state)
 {
     (void)state;
-    uint64_t cuts = 60;
+    uint64_t cuts = 50;
     for (uint64_t cut = 1; cut <= cuts; cut++) {
-        for (uint64_t way = 1; way <= 4; way++) {
+        for (uint64_t way = 1; way <= 3; way++) {
             struct model *model = model_new(3);
             disk_sim_cut_at(model->sim, cut);
             work(model, 80);

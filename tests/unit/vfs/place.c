@@ -45,16 +45,36 @@ int place_wait(struct place *place, uint64_t lsn)
     return error;
 }
 
+/* A small one in the place, if the environment wants one: the smallest that a server makes by
+ * itself takes longer to write than most tests run. */
+static const char *journal_of(struct place *place)
+{
+    if (place->journal != NULL || getenv("HOLDFAST_TEST_JOURNAL") == NULL) {
+        return place->journal;
+    }
+    snprintf(place->journal_file, sizeof place->journal_file, "%s/journal", place->base);
+    cred_take_root();
+    int fd = open(place->journal_file, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (fd >= 0) {
+        assert_int_equal(posix_fallocate(fd, 0, PLACE_JOURNAL_BYTES), 0);
+        close(fd);
+    }
+    place->journal = place->journal_file;
+    return place->journal;
+}
+
 void place_open(struct place *place)
 {
     struct err err = {0};
     struct vfs_options options = {.state_dir = place->state,
                                   .table = place->table,
                                   .fd_count_max = place->fd_count_max,
+                                  .journal_path = journal_of(place),
                                   .durable = on_durable,
                                   .sync = place->sync != NULL ? on_sync : NULL,
                                   .arg = place};
     place->durable_lsn = 0;
+    place->durable_error = 0;
     if (vfs_open(&options, &place->vfs, &err) != 0) {
         fail_msg("vfs_open: %s", err.text);
     }
@@ -72,24 +92,14 @@ void place_reopen(struct place *place)
     place_open(place);
 }
 
-void place_make(struct place *place, const char *base, const char *options)
+void place_plan(struct place *place, const char *base, const char *options)
 {
     struct export_problems problems = {0};
     char line[1024];
-    const char *where = getenv("HOLDFAST_TEST_DIR");
     *place = (struct place){.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-    if (base != NULL) {
-        snprintf(place->base, sizeof place->base, "%s", base);
-    } else {
-        snprintf(place->base, sizeof place->base, "%s/holdfast-vfs.XXXXXX",
-                 where != NULL ? where : "/var/tmp");
-        assert_non_null(mkdtemp(place->base));
-        assert_int_equal(chmod(place->base, 0755), 0);
-    }
+    snprintf(place->base, sizeof place->base, "%s", base);
     snprintf(place->path, sizeof place->path, "%s/export", place->base);
     snprintf(place->state, sizeof place->state, "%s/state", place->base);
-    assert_int_equal(mkdir(place->path, 0755), 0);
-    assert_int_equal(chmod(place->path, 0777), 0);
     place->table = export_table_new();
     snprintf(line, sizeof line, "%s *(%s)\n", place->path, options);
     assert_int_equal(export_table_add_text(place->table, "test", line, strlen(line), &problems), 0);
@@ -97,6 +107,20 @@ void place_make(struct place *place, const char *base, const char *options)
     place->peer = (struct sockaddr_in){
         .sin_family = AF_INET, .sin_port = htons(700), .sin_addr = {htonl(INADDR_LOOPBACK)}};
     place->batch = 1;
+}
+
+void place_make(struct place *place, const char *base, const char *options)
+{
+    char made[256];
+    const char *where = getenv("HOLDFAST_TEST_DIR");
+    if (base == NULL) {
+        snprintf(made, sizeof made, "%s/holdfast-vfs.XXXXXX", where != NULL ? where : "/var/tmp");
+        assert_non_null(mkdtemp(made));
+        assert_int_equal(chmod(made, 0755), 0);
+    }
+    place_plan(place, base != NULL ? base : made, options);
+    assert_int_equal(mkdir(place->path, 0755), 0);
+    assert_int_equal(chmod(place->path, 0777), 0);
     place_open(place);
 }
 

@@ -21,12 +21,16 @@
 
 #define PLACE_NAME(text) ((struct vfs_bytes){(const uint8_t *)(text), (uint32_t)strlen(text)})
 
+#define PLACE_JOURNAL_BYTES (4 * 1024 * 1024)
+
 struct place {
     char base[256];
     char path[300];  /* the exported directory */
     char state[300]; /* the state directory */
     char options[128];
     uint32_t fd_count_max;
+    const char *journal; /* vfs_options.journal_path; NULL: none, but for $HOLDFAST_TEST_JOURNAL */
+    char journal_file[300];
     int (*sync)(void *arg, int fd, int how);
     struct export_table *table;
     struct vfs *vfs;
@@ -44,6 +48,8 @@ bool place_possible(void);
 
 /* base NULL: a new directory. Options as in exports(5), for everyone. */
 void place_make(struct place *place, const char *base, const char *options);
+/* The place at base that another process has made; not opened. */
+void place_plan(struct place *place, const char *base, const char *options);
 void place_remove(struct place *place);
 void place_open(struct place *place);
 void place_close(struct place *place);
