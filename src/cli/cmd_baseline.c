@@ -406,6 +406,9 @@ static int run(struct arguments *arguments)
         status = tell(arguments, &baseline);
     } else {
         fprintf(stderr, "holdfast baseline: %s: %s\n", arguments->url, err.text);
+        if (baseline.left_behind[0] != '\0') {
+            fprintf(stderr, "holdfast baseline: %s\n", baseline.left_behind);
+        }
     }
     baseline_close(&baseline);
     return status;

@@ -3,6 +3,7 @@
 #include "cli/command.h"
 
 #include "cli/remote.h"
+#include "client/dir.h"
 
 #include <errno.h>
 
@@ -31,6 +32,11 @@ static int remove_url(struct remote *remote, const struct remote_options *option
     int status = client_walk_parent(mount, remote->path, &dir, &name);
     if (status == -EINVAL) {
         status = NFS3ERR_PERM; /* the export itself */
+    }
+    if (status == 0 && !client_name_is_safe(name)) {
+        fprintf(stderr, "holdfast rm: %s: refused: its last part is \".\" or \"..\"\n",
+                remote->name);
+        return -EINVAL;
     }
     if (status == 0) {
         status = client_lookup(mount, &dir.fh, name, &node);

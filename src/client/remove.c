@@ -170,7 +170,8 @@ int client_remove_tree(struct client_mount *mount, const struct client_fh *dir,
     struct remover remover = {.mount = mount, .problem = problem, .owner = owner};
     struct client_node node;
 
-    int status = client_lookup(mount, dir, name, &node);
+    /* "." and ".." would be emptied before the server could refuse to remove them. */
+    int status = client_name_is_safe(name) ? client_lookup(mount, dir, name, &node) : -EINVAL;
     if (status == 0 && !node.has_attr) {
         status = client_getattr(mount, &node);
     }

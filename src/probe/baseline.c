@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #define LONG_POINT_FACTOR 10U
+#define CONTROL_TIMEO_MS 5000U
+#define CONTROL_RETRANS 2U
 #define FILL_BYTES (128U * 1024) /* of a WRITE, when the file is made */
 
 const char *baseline_transport_name(enum baseline_transport transport)
@@ -45,7 +47,12 @@ static int open_mount(struct session *session, enum baseline_transport transport
     struct err err = {0};
 
     url.udp = transport == BASELINE_UDP;
-    url.soft = true; /* what is measured has timers of its own; the rest must come to an end */
+    /* What is measured has timers of its own; the rest must come to an end. */
+    url.soft = true;
+    url.retrans = url.retrans > 0 ? url.retrans : CONTROL_RETRANS;
+    if (url.timeo_ms == 0 && !url.udp) {
+        url.timeo_ms = CONTROL_TIMEO_MS;
+    }
     int error = client_mount_open(&options, &session->mounts[transport], &err);
     if (error != 0) {
         (void)snprintf(session->baseline->problems[transport], BASELINE_TEXT_BYTES, "%s", err.text);

@@ -5,12 +5,14 @@
  */
 #include "probe/baseline.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#define CLEAN_PART 0.001  /* resent calls; fewer is noise */
-#define LOSSY_PART 0.01   /* from here on losses are told */
+#define CLEAN_PART 0.001 /* resent calls; fewer is noise */
+#define LOSSY_PART 0.01  /* from here on losses are told */
+#define SILENT_NS_MIN 500000000LL
 #define LOSSES_MIN 3      /* one may be a machine that paused */
 #define AS_GOOD_PART 0.95 /* of the best rate */
 #define MUCH_FASTER 1.3
@@ -178,14 +180,21 @@ static void judge_block(struct baseline *baseline, const struct baseline_point *
 
 /* ---- losses ---- */
 
+/* Nothing came, for long enough to say so, and not because the server was gone. */
+static bool is_silent(const struct baseline_point *point)
+{
+    return point->result.calls == 0 && point->result.status == -ETIMEDOUT &&
+           point->result.elapsed_ns > SILENT_NS_MIN;
+}
+
 static const struct baseline_point *worst_loss(const struct baseline *baseline, enum load_kind kind)
 {
     const struct baseline_point *worst = NULL;
     for (uint32_t i = 0; i < baseline->point_count; i++) {
         const struct baseline_point *point = &baseline->points[i];
         bool lossy = point->transport == BASELINE_UDP && point->kind == kind && !point->random &&
-                     (point->result.calls == 0 || (point->result.retransmitted >= LOSSES_MIN &&
-                                                   baseline_resent_part(point) >= LOSSY_PART));
+                     (is_silent(point) || (point->result.retransmitted >= LOSSES_MIN &&
+                                           baseline_resent_part(point) >= LOSSY_PART));
         if (lossy && (worst == NULL || baseline_rate(point) <= baseline_rate(worst))) {
             worst = point;
         }

@@ -429,7 +429,11 @@ static void look_at_baseline(const struct doctor_options *options, struct doctor
         step(doctor, "export", DOCTOR_FAILED, "%.400s", err.text);
         broken(doctor, "the export cannot be used",
                "look at the server's exports: does this host "
-               "get it, to write, and may this user?");
+               "get it, to write, and may this user? And did the server go away meanwhile?");
+        if (doctor->baseline.left_behind[0] != '\0') {
+            say(doctor->findings[doctor->finding_count - 1].evidence, "; %.300s",
+                doctor->baseline.left_behind);
+        }
     } else {
         take_advice(doctor);
     }

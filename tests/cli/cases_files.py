@@ -318,6 +318,17 @@ def directories_are_made_and_removed(work):
         holdfast('rm', '-r', at('')).ends(FINDING).says('NFS3ERR_PERM')
 
 
+def rm_refuses_dots(work):
+    """As rm(1): they would be emptied before the server could say no."""
+    os.mkdir(f'{work}/export/sub')
+    write(f'{work}/export/sub/file', 'words')
+    with serving(work) as server:
+        for path in ('/sub/..', '/.', '/sub/.', '/../..', '/sub/%2e%2e'):
+            holdfast('rm', '-r', url(work, server.port, path)).ends(FINDING).says('refused')
+        holdfast('rm', '-r', url(work, server.port)).ends(FINDING).says('PERM')
+    equal(os.listdir(f'{work}/export/sub'), ['file'], 'what is left')
+
+
 def what_cannot_be_reached_is_told_at_once(work):
     with serving(work) as server:
         holdfast('ls', f'nfs://127.0.0.1:{server.port}/no/export').ends(FINDING).says('MNT3ERR')
@@ -338,5 +349,5 @@ def what_cannot_be_reached_is_told_at_once(work):
 if __name__ == '__main__':
     run([a_tree_goes_there_and_back, a_tree_goes_there_and_back_by_version_2, five_percent_loss,
          the_server_restarts_midway, ls_and_stat_say_what_is_there, version_2_says_what_it_can,
-         targets_are_chosen_as_cp_does,
-         directories_are_made_and_removed, what_cannot_be_reached_is_told_at_once])
+         targets_are_chosen_as_cp_does, directories_are_made_and_removed, rm_refuses_dots,
+         what_cannot_be_reached_is_told_at_once])
