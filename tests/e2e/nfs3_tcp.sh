@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The main job (runs in a guest): a mount without options falls back from version 4 to 3, a source
+# The main job (runs in a guest): a mount without a version falls back from version 4 to 3, a source
 # tree is unpacked, read back and compared, and something is built with make.
 here=$(dirname "$(realpath "$0")")
 . "$here/../lib/guest.sh"
@@ -38,7 +38,7 @@ write_project()
 make_disk ext4
 server_start "$export_dir(rw,sync,no_root_squash)"
 
-step "mount with nothing but the address"
+step "mount with nothing but the address and nolock"
 ! pgrep -x rpcbind || fail "an rpcbind runs in this guest"
 nfs_mount
 options=$(findmnt -n -o OPTIONS "$mount_dir")

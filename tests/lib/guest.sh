@@ -103,13 +103,14 @@ server_stop()
     same "status of the stopped server" 0 "$status"
 }
 
-# nfs_mount [PATH [DIR [OPTIONS]]]
+# nfs_mount [PATH [DIR [OPTIONS]]]: with nolock, since server and client are one machine here, whose
+# portmapper has room for one lock manager. nlm_locks.sh has clients of their own.
 nfs_mount()
 {
     local dir=${2:-$mount_dir}
     mkdir -p "$dir"
     # shellcheck disable=SC2086
-    mount -t nfs ${3:+-o $3} "127.0.0.1:${1:-$export_dir}" "$dir"
+    mount -t nfs -o "nolock${3:+,$3}" "127.0.0.1:${1:-$export_dir}" "$dir"
 }
 
 # Forget what the client has cached: the next look goes to the server.
@@ -118,5 +119,5 @@ nfs_remount()
     local source
     source=$(findmnt -nT "$mount_dir" -o SOURCE)
     umount "$mount_dir"
-    mount -t nfs -o vers=3 "$source" "$mount_dir"
+    mount -t nfs -o vers=3,nolock "$source" "$mount_dir"
 }
