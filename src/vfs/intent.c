@@ -23,9 +23,9 @@
 #define UUID_TEXT_BYTES (2 * JOURNAL_UUID_BYTES)
 #define NOTE_BYTES_MAX 4096
 
-/* Small stable writes. On the development machine's disk a durable write of this much took no longer
- * than one of a block, one of 256 KiB twice as long, and an fsync of a new file with as much in it
- * three to five times as long. A constant so far: it is not measured at start. */
+/* Small stable writes. On the development machine's disk a durable write of this much took no
+ * longer than one of a block, one of 256 KiB twice as long, and an fsync of a new file with as much
+ * in it three to five times as long. A constant so far: it is not measured at start. */
 #define WRITE_BYTES_MAX (32U * 1024)
 
 void intent_object(const uint8_t *handle, struct journal_object *object)
