@@ -55,7 +55,7 @@ static int open_mount(struct session *session, enum baseline_transport transport
     }
     int error = client_mount_open(&options, &session->mounts[transport], &err);
     if (error != 0) {
-        (void)snprintf(session->baseline->problems[transport], BASELINE_TEXT_BYTES, "%s", err.text);
+        (void)snprintf(session->baseline->problems[transport], PROBE_TEXT_BYTES, "%s", err.text);
     }
     return error;
 }
@@ -199,9 +199,8 @@ static void left_behind(void *owner, const char *path, int status)
     struct session *session = owner;
     char text[CLIENT_TEXT_BYTES_MAX];
     (void)path;
-    (void)snprintf(session->baseline->left_behind, BASELINE_TEXT_BYTES,
-                   "%s could not be removed: %s", session->dir_name,
-                   client_status_text(status, text));
+    (void)snprintf(session->baseline->left_behind, PROBE_TEXT_BYTES, "%s could not be removed: %s",
+                   session->dir_name, client_status_text(status, text));
 }
 
 static void clean_up(struct session *session)

@@ -13,13 +13,13 @@
 
 #include "client/url.h"
 #include "probe/load.h"
+#include "probe/text.h"
 #include "report/tree.h"
 
 #define BASELINE_BLOCK_COUNT_MAX 16U
 #define BASELINE_IN_FLIGHT_COUNT_MAX 8U
 #define BASELINE_POINT_COUNT_MAX 1024U
 #define BASELINE_ADVICE_COUNT_MAX 16U
-#define BASELINE_TEXT_BYTES 512U
 
 enum baseline_transport { BASELINE_TCP, BASELINE_UDP, BASELINE_TRANSPORT_COUNT };
 
@@ -78,18 +78,18 @@ struct baseline_small {
 
 /* What follows from it. */
 struct baseline_advice {
-    char finding[BASELINE_TEXT_BYTES];
-    char evidence[BASELINE_TEXT_BYTES];
-    char change[BASELINE_TEXT_BYTES]; /* "": nothing */
+    char finding[PROBE_TEXT_BYTES];
+    char evidence[PROBE_TEXT_BYTES];
+    char change[PROBE_TEXT_BYTES]; /* "": nothing */
     double gain; /* how many times faster that would be; 0: nothing is wrong, or it is not known */
 };
 
 struct baseline {
     char host[CLIENT_HOST_BYTES_MAX];
     char path[CLIENT_PATH_BYTES_MAX];
-    char problems[BASELINE_TRANSPORT_COUNT][BASELINE_TEXT_BYTES]; /* "": none */
-    char left_behind[BASELINE_TEXT_BYTES]; /* what could not be removed again; "": nothing */
-    uint32_t rtmax, wtmax;                 /* of the server, bytes */
+    char problems[BASELINE_TRANSPORT_COUNT][PROBE_TEXT_BYTES]; /* "": none */
+    char left_behind[PROBE_TEXT_BYTES]; /* what could not be removed again; "": nothing */
+    uint32_t rtmax, wtmax;              /* of the server, bytes */
     struct baseline_point *points;
     uint32_t point_count;
     struct baseline_small small; /* file_count 0: not measured */
@@ -109,6 +109,8 @@ void baseline_judge(struct baseline *baseline);
 
 double baseline_rate(const struct baseline_point *point);        /* bytes a second */
 double baseline_resent_part(const struct baseline_point *point); /* of the calls, 0 to 1 and more */
+/* Milliseconds; 0: there are none. */
+double baseline_median_ms(struct baseline_small *small, enum baseline_op op);
 const char *baseline_op_name(enum baseline_op op);
 const char *baseline_transport_name(enum baseline_transport transport);
 /* "8 KiB". */

@@ -6,7 +6,6 @@
 #include "probe/baseline.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -55,16 +54,6 @@ static struct baseline_advice *add(struct baseline *baseline)
         return &overflow;
     }
     return &baseline->advice[baseline->advice_count++];
-}
-
-__attribute__((format(printf, 2, 3))) static void say(char text[BASELINE_TEXT_BYTES],
-                                                      const char *format, ...)
-{
-    va_list arguments;
-    size_t at = strlen(text);
-    va_start(arguments, format);
-    (void)vsnprintf(text + at, BASELINE_TEXT_BYTES - at, format, arguments);
-    va_end(arguments);
 }
 
 static const char *size_of(const struct baseline_point *point, char text[32])
@@ -129,28 +118,28 @@ static const struct baseline_point *neighbour(const struct baseline *baseline,
     return found;
 }
 
-static void say_losses(char text[BASELINE_TEXT_BYTES], const struct baseline_point *point)
+static void say_losses(char text[PROBE_TEXT_BYTES], const struct baseline_point *point)
 {
     const struct load_result *result = &point->result;
     char size[32], rate[32];
 
-    say(text, "%s: %s", size_of(point, size), rate_of(point, rate));
+    text_add(text, "%s: %s", size_of(point, size), rate_of(point, rate));
     if (result->calls == 0) {
-        say(text, ", no reply came whole in %.1f s", (double)result->elapsed_ns / 1e9);
+        text_add(text, ", no reply came whole in %.1f s", (double)result->elapsed_ns / 1e9);
     }
     if (result->fragments > 1) {
-        say(text, ", %s in %u IP fragments", point->kind == LOAD_READ ? "a reply" : "a call",
-            result->fragments);
+        text_add(text, ", %s in %u IP fragments", point->kind == LOAD_READ ? "a reply" : "a call",
+                 result->fragments);
     }
     if (result->calls == 0) {
         return;
     }
     if (baseline_resent_part(point) >= CLEAN_PART) {
-        say(text, ", %.0f of 100 calls sent again, %.1f s of %.1f s spent waiting for timers",
-            100 * baseline_resent_part(point), (double)result->waited_ns / 1e9,
-            (double)result->elapsed_ns / 1e9);
+        text_add(text, ", %.0f of 100 calls sent again, %.1f s of %.1f s spent waiting for timers",
+                 100 * baseline_resent_part(point), (double)result->waited_ns / 1e9,
+                 (double)result->elapsed_ns / 1e9);
     } else {
-        say(text, ", nothing sent again");
+        text_add(text, ", nothing sent again");
     }
 }
 
@@ -162,20 +151,21 @@ static void judge_block(struct baseline *baseline, const struct baseline_point *
     bool udp = best->transport == BASELINE_UDP;
     char size[32], rate[32];
 
-    say(advice->finding, "%s over %s: %s is the block size to choose, with %s at %u at a time",
-        best->kind == LOAD_READ ? "reading" : "writing", baseline_transport_name(best->transport),
-        size_of(best, size), rate_of(best, rate), best->in_flight);
+    text_add(advice->finding, "%s over %s: %s is the block size to choose, with %s at %u at a time",
+             best->kind == LOAD_READ ? "reading" : "writing",
+             baseline_transport_name(best->transport), size_of(best, size), rate_of(best, rate),
+             best->in_flight);
     say_losses(advice->evidence, best);
     if (larger != NULL) {
-        say(advice->evidence, "; ");
+        text_add(advice->evidence, "; ");
         say_losses(advice->evidence, larger);
     }
     if (smaller != NULL) {
-        say(advice->evidence, "; ");
+        text_add(advice->evidence, "; ");
         say_losses(advice->evidence, smaller);
     }
-    say(advice->change, "mount with proto=%s,%s=%u", udp ? "udp" : "tcp",
-        best->kind == LOAD_READ ? "rsize" : "wsize", best->block_bytes);
+    text_add(advice->change, "mount with proto=%s,%s=%u", udp ? "udp" : "tcp",
+             best->kind == LOAD_READ ? "rsize" : "wsize", best->block_bytes);
 }
 
 /* ---- losses ---- */
@@ -213,12 +203,12 @@ static void judge_losses(struct baseline *baseline, enum load_kind kind)
         return;
     }
     struct baseline_advice *advice = add(baseline);
-    say(advice->finding, "large blocks over UDP lose datagrams: with %s, %s falls to %s",
-        size_of(worst, size), kind == LOAD_READ ? "reading" : "writing", rate_of(worst, rate));
+    text_add(advice->finding, "large blocks over UDP lose datagrams: with %s, %s falls to %s",
+             size_of(worst, size), kind == LOAD_READ ? "reading" : "writing", rate_of(worst, rate));
     say_losses(advice->evidence, worst);
     if (worst->result.fragments > 1) {
-        say(advice->evidence, "; one lost fragment loses the whole block, and it is %s again",
-            kind == LOAD_READ ? "read" : "written");
+        text_add(advice->evidence, "; one lost fragment loses the whole block, and it is %s again",
+                 kind == LOAD_READ ? "read" : "written");
     }
     const struct baseline_point *better =
         tcp != NULL && (udp == NULL || baseline_rate(tcp) >= baseline_rate(udp)) ? tcp : udp;
@@ -226,13 +216,13 @@ static void judge_losses(struct baseline *baseline, enum load_kind kind)
     advice->gain = better == NULL ? 0 : rate_now > 0 ? baseline_rate(better) / rate_now : GAIN_MAX;
     advice->gain = advice->gain > GAIN_MAX ? GAIN_MAX : advice->gain;
     if (better == tcp && tcp != NULL) {
-        say(advice->change,
-            "use TCP (%s here): it sends again only what was lost, so blocks may be large",
-            rate_of(tcp, rate));
+        text_add(advice->change,
+                 "use TCP (%s here): it sends again only what was lost, so blocks may be large",
+                 rate_of(tcp, rate));
     } else if (udp != NULL && baseline_resent_part(udp) < CLEAN_PART) {
-        say(advice->change, "use blocks of at most %s over UDP", size_of(udp, size));
+        text_add(advice->change, "use blocks of at most %s over UDP", size_of(udp, size));
     } else {
-        say(advice->change, "find where datagrams are lost: `holdfast spray --ramp`");
+        text_add(advice->change, "find where datagrams are lost: `holdfast spray --ramp`");
     }
 }
 
@@ -255,21 +245,16 @@ static void judge_latency(struct baseline *baseline, const struct baseline_point
         return;
     }
     struct baseline_advice *advice = add(baseline);
-    say(advice->finding, "one request at a time gets %s, %u get %s: the way there and back counts",
-        rate_of(alone, alone_rate), best->in_flight, rate_of(best, rate));
+    text_add(advice->finding,
+             "one request at a time gets %s, %u get %s: the way there and back counts",
+             rate_of(alone, alone_rate), best->in_flight, rate_of(best, rate));
     int64_t median_ns =
         samples_percentile(&((struct baseline_point *)(uintptr_t)alone)->result.samples, 0.5);
-    say(advice->evidence, "a request alone is answered in %.2f ms", (double)median_ns / 1e6);
-    say(advice->change, "let programs read ahead, or several work at once");
+    text_add(advice->evidence, "a request alone is answered in %.2f ms", (double)median_ns / 1e6);
+    text_add(advice->change, "let programs read ahead, or several work at once");
 }
 
 /* ---- stable storage ---- */
-
-static double median_ms(struct baseline_small *small, enum baseline_op op)
-{
-    int64_t ns = samples_percentile(&small->ops[op], 0.5);
-    return ns < 0 ? 0 : (double)ns / 1e6;
-}
 
 /* A wait is there every time, and what else takes time is not: the quickest of each are compared.
  */
@@ -283,43 +268,46 @@ static bool waits(struct baseline_small *small, enum baseline_op op, enum baseli
 static void judge_storage(struct baseline *baseline)
 {
     struct baseline_small *small = &baseline->small;
-    double stable = median_ms(small, BASELINE_WRITE_FILE_SYNC);
-    double unstable = median_ms(small, BASELINE_WRITE_UNSTABLE);
-    double create = median_ms(small, BASELINE_CREATE);
-    double lookup = median_ms(small, BASELINE_LOOKUP);
+    double stable = baseline_median_ms(small, BASELINE_WRITE_FILE_SYNC);
+    double unstable = baseline_median_ms(small, BASELINE_WRITE_UNSTABLE);
+    double create = baseline_median_ms(small, BASELINE_CREATE);
+    double lookup = baseline_median_ms(small, BASELINE_LOOKUP);
 
     bool writes_wait = waits(small, BASELINE_WRITE_FILE_SYNC, BASELINE_WRITE_UNSTABLE);
     bool creates_wait = waits(small, BASELINE_CREATE, BASELINE_LOOKUP);
     small->waits = writes_wait || creates_wait;
     struct baseline_advice *advice = add(baseline);
     if (!small->waits) {
-        say(advice->finding, "the server does not keep small files waiting for stable storage");
-        say(advice->evidence,
-            "WRITE FILE_SYNC %.2f ms, UNSTABLE %.2f ms; CREATE %.2f ms, LOOKUP "
-            "%.2f ms",
-            stable, unstable, create, lookup);
-        say(advice->change, "its export is async, or its storage as fast as memory; which of the "
-                            "two only its administrator can say");
+        text_add(advice->finding,
+                 "the server does not keep small files waiting for stable storage");
+        text_add(advice->evidence,
+                 "WRITE FILE_SYNC %.2f ms, UNSTABLE %.2f ms; CREATE %.2f ms, LOOKUP "
+                 "%.2f ms",
+                 stable, unstable, create, lookup);
+        text_add(advice->change,
+                 "its export is async, or its storage as fast as memory; which of the "
+                 "two only its administrator can say");
         return;
     }
-    say(advice->finding,
-        "synchronous writing costs %.2f ms of the %.2f ms that unpacking a small "
-        "file takes",
-        small->storage_ms, small->per_file_ms);
-    say(advice->evidence,
-        "CREATE %.2f ms, COMMIT %.2f ms, SETATTR %.2f ms, but LOOKUP %.2f ms, "
-        "GETATTR %.2f ms",
-        create, median_ms(small, BASELINE_COMMIT), median_ms(small, BASELINE_SETATTR), lookup,
-        median_ms(small, BASELINE_GETATTR));
+    text_add(advice->finding,
+             "synchronous writing costs %.2f ms of the %.2f ms that unpacking a small "
+             "file takes",
+             small->storage_ms, small->per_file_ms);
+    text_add(advice->evidence,
+             "CREATE %.2f ms, COMMIT %.2f ms, SETATTR %.2f ms, but LOOKUP %.2f ms, "
+             "GETATTR %.2f ms",
+             create, baseline_median_ms(small, BASELINE_COMMIT),
+             baseline_median_ms(small, BASELINE_SETATTR), lookup,
+             baseline_median_ms(small, BASELINE_GETATTR));
     if (!writes_wait || !creates_wait) {
-        say(advice->evidence, "; %s do not wait", writes_wait ? "creates" : "stable writes");
+        text_add(advice->evidence, "; %s do not wait", writes_wait ? "creates" : "stable writes");
     }
     double rest = small->per_file_ms - small->storage_ms;
     advice->gain = small->per_file_ms / (rest > 0.01 ? rest : 0.01);
-    say(advice->change,
-        "storage that makes a flush cheap (a journal on a fast device, a cache that "
-        "survives a power cut), or async and its risk: up to %.1f times faster",
-        advice->gain);
+    text_add(advice->change,
+             "storage that makes a flush cheap (a journal on a fast device, a cache that "
+             "survives a power cut), or async and its risk: up to %.1f times faster",
+             advice->gain);
 }
 
 void baseline_judge(struct baseline *baseline)

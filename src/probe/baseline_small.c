@@ -119,7 +119,7 @@ static int use(struct small_file *file)
     return status != 0 ? status : timed(file, BASELINE_REMOVE, NFSPROC3_REMOVE, &remove);
 }
 
-static double median_ms(struct baseline_small *small, enum baseline_op op)
+double baseline_median_ms(struct baseline_small *small, enum baseline_op op)
 {
     int64_t ns = samples_percentile(&small->ops[op], 0.5);
     return ns < 0 ? 0 : (double)ns / NS_PER_MS;
@@ -129,7 +129,7 @@ static double median_ms(struct baseline_small *small, enum baseline_op op)
  * not be durable. */
 static double storage_ms(struct baseline_small *small, enum baseline_op op, enum baseline_op like)
 {
-    double more = median_ms(small, op) - median_ms(small, like);
+    double more = baseline_median_ms(small, op) - baseline_median_ms(small, like);
     return more > 0 ? more : 0;
 }
 
@@ -138,9 +138,9 @@ static void sum_up(struct baseline_small *small)
     static const enum baseline_op unpacking[] = {BASELINE_LOOKUP, BASELINE_CREATE,
                                                  BASELINE_WRITE_UNSTABLE, BASELINE_COMMIT,
                                                  BASELINE_SETATTR};
-    small->network_ms = median_ms(small, BASELINE_NULL);
+    small->network_ms = baseline_median_ms(small, BASELINE_NULL);
     for (size_t i = 0; i < COUNT_OF(unpacking); i++) {
-        small->per_file_ms += median_ms(small, unpacking[i]);
+        small->per_file_ms += baseline_median_ms(small, unpacking[i]);
     }
     small->storage_ms = storage_ms(small, BASELINE_CREATE, BASELINE_LOOKUP) +
                         storage_ms(small, BASELINE_COMMIT, BASELINE_GETATTR) +

@@ -57,22 +57,12 @@ static struct doctor_finding *finding(struct doctor *doctor, const char *what)
     return finding;
 }
 
-__attribute__((format(printf, 2, 3))) static void say(char text[BASELINE_TEXT_BYTES],
-                                                      const char *format, ...)
-{
-    va_list arguments;
-    size_t at = strlen(text);
-    va_start(arguments, format);
-    (void)vsnprintf(text + at, BASELINE_TEXT_BYTES - at, format, arguments);
-    va_end(arguments);
-}
-
 static void broken(struct doctor *doctor, const char *what, const char *change)
 {
     struct doctor_finding *found = finding(doctor, what);
     found->broken = true;
-    say(found->evidence, "%s", doctor->steps[doctor->step_count - 1].text);
-    say(found->change, "%s", change);
+    text_add(found->evidence, "%s", doctor->steps[doctor->step_count - 1].text);
+    text_add(found->change, "%s", change);
 }
 
 /* ---- the link ---- */
@@ -104,25 +94,25 @@ static void judge_link(struct doctor *doctor)
 
     if (strcmp(link->duplex, "half") == 0) {
         struct doctor_finding *found = finding(doctor, "the interface runs half duplex");
-        say(found->evidence, "%s: half duplex, %llu collisions", link->name,
-            (unsigned long long)counters->collisions);
-        say(found->change, "set both ends of the cable to negotiate, or both to full duplex");
+        text_add(found->evidence, "%s: half duplex, %llu collisions", link->name,
+                 (unsigned long long)counters->collisions);
+        text_add(found->change, "set both ends of the cable to negotiate, or both to full duplex");
     }
     if (bad > 0 && (double)bad / (double)all > 1e-4) {
         struct doctor_finding *found = finding(doctor, "the interface has errors");
-        say(found->evidence,
-            "%s: %llu receive errors, %llu send errors, %llu collisions, %llu "
-            "packets received",
-            link->name, (unsigned long long)counters->rx_errors,
-            (unsigned long long)counters->tx_errors, (unsigned long long)counters->collisions,
-            (unsigned long long)counters->rx_packets);
-        say(found->change, "look at cable, switch port and duplex");
+        text_add(found->evidence,
+                 "%s: %llu receive errors, %llu send errors, %llu collisions, %llu "
+                 "packets received",
+                 link->name, (unsigned long long)counters->rx_errors,
+                 (unsigned long long)counters->tx_errors, (unsigned long long)counters->collisions,
+                 (unsigned long long)counters->rx_packets);
+        text_add(found->change, "look at cable, switch port and duplex");
     }
     if (link->speed_mbit > 0 && link->speed_mbit < SLOW_MBIT) {
         struct doctor_finding *found = finding(doctor, "the interface is slow");
-        say(found->evidence, "%s runs at %lld Mbit/s: %.1f MB/s at the very most", link->name,
-            (long long)link->speed_mbit, (double)link->speed_mbit / 8);
-        say(found->change, "look at cable and switch port, if it should be faster");
+        text_add(found->evidence, "%s runs at %lld Mbit/s: %.1f MB/s at the very most", link->name,
+                 (long long)link->speed_mbit, (double)link->speed_mbit / 8);
+        text_add(found->change, "look at cable and switch port, if it should be faster");
     }
 }
 
@@ -194,18 +184,18 @@ static void judge_large_echo(struct doctor *doctor, uint32_t timeout_ms)
          lost[0] != '\0' ? "; echoes lost: " : "; larger ones in fragments", lost);
     if (lost[0] != '\0') {
         struct doctor_finding *found = finding(doctor, "large packets are lost");
-        say(found->evidence, "echoes lost: %s; small ones come back", lost);
-        say(found->change,
-            "use TCP, or blocks over UDP that need no fragments; look for a firewall "
-            "that drops fragments, and for a receiver without room for bursts");
+        text_add(found->evidence, "echoes lost: %s; small ones come back", lost);
+        text_add(found->change,
+                 "use TCP, or blocks over UDP that need no fragments; look for a firewall "
+                 "that drops fragments, and for a receiver without room for bursts");
     }
     if (!same) {
         struct doctor_finding *found =
             finding(doctor, "somewhere on the way packets must be smaller");
-        say(found->evidence, "MTU %u here, but %u bytes are the most that pass whole",
-            doctor->link.mtu, doctor->path_mtu);
-        say(found->change,
-            "set the same MTU on the whole way, above all if jumbo frames are meant");
+        text_add(found->evidence, "MTU %u here, but %u bytes are the most that pass whole",
+                 doctor->link.mtu, doctor->path_mtu);
+        text_add(found->change,
+                 "set the same MTU on the whole way, above all if jumbo frames are meant");
     }
 }
 
@@ -255,9 +245,9 @@ static void look_at_echo(const struct doctor_options *options, struct doctor *do
          "%d of %d come back, the quickest in %.3f ms", back, ECHO_COUNT, best_ms);
     if (back < ECHO_COUNT) {
         struct doctor_finding *found = finding(doctor, "even small packets are lost");
-        say(found->evidence, "%d of %d echoes of %u bytes came back", back, ECHO_COUNT,
-            SMALL_PACKET_BYTES);
-        say(found->change, "look at the network before NFS: cable, switch, load");
+        text_add(found->evidence, "%d of %d echoes of %u bytes came back", back, ECHO_COUNT,
+                 SMALL_PACKET_BYTES);
+        text_add(found->change, "look at the network before NFS: cable, switch, load");
     }
     doctor->path_mtu = find_path_mtu(doctor, timeout_ms);
     judge_large_echo(doctor, timeout_ms);
@@ -291,9 +281,10 @@ static bool find_programs(const struct doctor_options *options, struct doctor *d
         ping_guess_targets(options->url.nfs_port != 0 ? options->url.nfs_port : NFS_PORT, result);
         step(doctor, "portmapper", DOCTOR_ODD, "%.400s", err.text);
         struct doctor_finding *found = finding(doctor, "no portmapper answers");
-        say(found->evidence, "%.400s", err.text);
-        say(found->change, "NFSv4 needs none; for NFSv3 let the server run one, open port 111, or "
-                           "mount with port= and mountport=");
+        text_add(found->evidence, "%.400s", err.text);
+        text_add(found->change,
+                 "NFSv4 needs none; for NFSv3 let the server run one, open port 111, or "
+                 "mount with port= and mountport=");
         return true;
     }
     step(doctor, "portmapper", DOCTOR_GOOD, "lists %u programs; NFSv3 over%s%s%s",
@@ -334,10 +325,11 @@ static void look_at_rpc(const struct doctor_options *options, struct doctor *doc
              all, (double)samples_percentile(&target->samples, 0.5) / 1e6);
         if (lossy) {
             struct doctor_finding *found = finding(doctor, "small calls are lost");
-            say(found->evidence, "%u of %u NULL calls over %s got no answer", lost, all,
-                target->tcp ? "tcp" : "udp");
-            say(found->change, "`holdfast spray` says whether the way or the server's socket loses "
-                               "them");
+            text_add(found->evidence, "%u of %u NULL calls over %s got no answer", lost, all,
+                     target->tcp ? "tcp" : "udp");
+            text_add(found->change,
+                     "`holdfast spray` says whether the way or the server's socket loses "
+                     "them");
         }
     }
     ping_result_close(result);
@@ -391,8 +383,8 @@ static void take_advice(struct doctor *doctor)
         }
         struct doctor_finding *found = finding(doctor, advice->finding);
         found->gain = advice->gain;
-        say(found->evidence, "%.500s", advice->evidence);
-        say(found->change, "%.500s", advice->change);
+        text_add(found->evidence, "%.500s", advice->evidence);
+        text_add(found->change, "%.500s", advice->change);
     }
     const struct baseline_point *read = baseline->best[LOAD_READ][BASELINE_TCP];
     const struct baseline_point *udp = baseline->best[LOAD_READ][BASELINE_UDP];
@@ -431,8 +423,8 @@ static void look_at_baseline(const struct doctor_options *options, struct doctor
                "look at the server's exports: does this host "
                "get it, to write, and may this user? And did the server go away meanwhile?");
         if (doctor->baseline.left_behind[0] != '\0') {
-            say(doctor->findings[doctor->finding_count - 1].evidence, "; %.300s",
-                doctor->baseline.left_behind);
+            text_add(doctor->findings[doctor->finding_count - 1].evidence, "; %.300s",
+                     doctor->baseline.left_behind);
         }
     } else {
         take_advice(doctor);

@@ -23,15 +23,15 @@ enum doctor_state {
 struct doctor_step {
     char layer[24];
     enum doctor_state state;
-    char text[BASELINE_TEXT_BYTES];
+    char text[PROBE_TEXT_BYTES];
 };
 
 struct doctor_finding {
     double gain; /* how many times faster it would be, as far as can be said; 0: cannot be said */
     bool broken; /* it does not work at all: comes before all others */
-    char finding[BASELINE_TEXT_BYTES];
-    char evidence[BASELINE_TEXT_BYTES];
-    char change[BASELINE_TEXT_BYTES];
+    char finding[PROBE_TEXT_BYTES];
+    char evidence[PROBE_TEXT_BYTES];
+    char change[PROBE_TEXT_BYTES];
 };
 
 struct doctor_options {
