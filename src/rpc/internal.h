@@ -202,6 +202,7 @@ struct loop {
     struct source *ready_head, *ready_tail;
     struct source *turn; /* whose turn it is */
     uint8_t *tx;         /* replies of the turn's connection */
+    uint8_t *out_room;   /* for out_send; no procedure runs meanwhile, so it is never lost to one */
     uint32_t tx_used;
     struct conn *oldest, *newest;
     struct conn *dead; /* closed, waiting for their pendings; linked by newer */

@@ -50,7 +50,9 @@ int loop_open(struct rpc_server *server, uint32_t index, struct loop *loop)
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     loop->wake = (struct source){.kind = SOURCE_WAKE, .fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
     loop->tx = malloc(TX_BYTES);
-    if (loop->epoll_fd < 0 || loop->wake.fd < 0 || loop->tx == NULL) {
+    loop->out_room = malloc(OUT_ROOM_BYTES);
+    if (loop->epoll_fd < 0 || loop->wake.fd < 0 || loop->tx == NULL ||
+        loop->out_room == NULL) {
         return errno != 0 ? -errno : -ENOMEM;
     }
     return loop_poll(loop, &loop->wake, EPOLLIN, true);
@@ -92,6 +94,7 @@ void loop_close(struct loop *loop)
         close(loop->epoll_fd);
     }
     free(loop->tx);
+    free(loop->out_room);
     pthread_mutex_destroy(&loop->inbox_lock);
     pthread_mutex_destroy(&loop->park_lock);
 }

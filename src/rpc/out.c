@@ -5,11 +5,12 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/sendfile.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-static const uint8_t zeros[4096];
+static const uint8_t padding[3];
 
 uint32_t out_tail_bytes(const struct xdr_bytes *tail)
 {
@@ -101,63 +102,63 @@ bool reply_load_file(struct reply *reply, uint8_t *buffer, uint32_t buffer_bytes
     return true;
 }
 
-/* Sends bytes[] and a tail in memory with one call. */
-static ssize_t send_memory(struct out *out, int fd)
+/* Bytes of a tail that lies in a file, as many as there is room for. Returns how many, or -1. */
+static ssize_t load(const struct out *out, uint32_t from, uint8_t room[OUT_ROOM_BYTES])
+{
+    uint32_t left = out->tail.size - from;
+    uint32_t size = left < OUT_ROOM_BYTES ? left : OUT_ROOM_BYTES;
+    ssize_t got = pread(out->file.fd, room, size, (off_t)(out->file.offset + from));
+    if (got == 0) {
+        /* The file was cut after its size was read; the reply has promised these bytes. */
+        memset(room, 0, size);
+        got = size;
+    }
+    return got;
+}
+
+/* One call to send all there is, or as much of a file as fits room. Returns what is sent or -1;
+ * *wanted is what should have been. */
+static ssize_t send_step(struct out *out, int fd, uint8_t room[OUT_ROOM_BYTES], size_t *wanted)
 {
     struct iovec iov[3];
-    int count = 0;
-    uint32_t from = out->sent;
+    struct msghdr msg = {.msg_iov = iov};
+    uint32_t head = out->sent < out->size ? out->size - out->sent : 0;
+    uint32_t from = out->sent - (out->size - head); /* of tail and padding */
+    ssize_t tail = from < out->tail.size ? out->tail.size - from : 0;
+    uint32_t left = out_tail_bytes(&out->tail) - from;
 
-    if (from < out->size) {
-        iov[count++] = (struct iovec){out->bytes + from, out->size - from};
-        from = 0;
-    } else {
-        from -= out->size;
+    *wanted = 0;
+    if (head > 0) {
+        iov[msg.msg_iovlen++] = (struct iovec){out->bytes + out->sent, head};
     }
-    bool tail_in_file = out->tail.data == NULL && out->tail.size > 0;
-    if (!tail_in_file) {
-        if (from < out->tail.size) {
-            iov[count++] =
-                (struct iovec){(void *)(uintptr_t)(out->tail.data + from), out->tail.size - from};
-            from = 0;
-        } else {
-            from -= out->tail.size;
+    if (tail > 0 && out->tail.data != NULL) {
+        uint8_t *data = (uint8_t *)(uintptr_t)(out->tail.data + from);
+        iov[msg.msg_iovlen++] = (struct iovec){data, (size_t)tail};
+    } else if (tail > 0) {
+        ssize_t got = load(out, from, room);
+        if (got < 0) {
+            return -1;
         }
-        uint32_t padding = xdr_padding(out->tail.size);
-        if (from < padding) {
-            iov[count++] = (struct iovec){(void *)(uintptr_t)zeros, padding - from};
-        }
+        iov[msg.msg_iovlen++] = (struct iovec){room, (size_t)got};
+        left = got < tail ? (uint32_t)got : left;
+        tail = got;
     }
-    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t)count};
-    int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (tail_in_file ? MSG_MORE : 0);
-    return sendmsg(fd, &msg, flags);
+    if (left > tail) {
+        iov[msg.msg_iovlen++] =
+            (struct iovec){(void *)(uintptr_t)padding, left - (uint32_t)tail}; /* XDR padding */
+    }
+    *wanted = (size_t)head + left;
+    bool more = from + left < out_tail_bytes(&out->tail);
+    return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0));
 }
 
-/* A step of sending a tail that lies in a file. */
-static ssize_t send_file(struct out *out, int fd)
-{
-    uint32_t done = out->sent - out->size;
-    if (done >= out->tail.size) {
-        return send(fd, zeros, out_tail_bytes(&out->tail) - done, MSG_DONTWAIT | MSG_NOSIGNAL);
-    }
-    off_t offset = (off_t)(out->file.offset + done);
-    ssize_t n = sendfile(fd, out->file.fd, &offset, out->tail.size - done);
-    if (n == 0) {
-        /* The file was cut after its size was read; the reply has promised these bytes. */
-        size_t left = out->tail.size - done;
-        n = send(fd, zeros, left < sizeof zeros ? left : sizeof zeros, MSG_DONTWAIT | MSG_NOSIGNAL);
-    }
-    return n;
-}
-
-int out_send(struct out *out, int fd, uint64_t *sent_bytes)
+int out_send(struct out *out, int fd, uint8_t room[OUT_ROOM_BYTES], uint64_t *sent_bytes)
 {
     uint32_t total = out->size + out_tail_bytes(&out->tail);
-    bool tail_in_file = out->tail.data == NULL && out->tail.size > 0;
 
     while (out->sent < total) {
-        ssize_t n =
-            tail_in_file && out->sent >= out->size ? send_file(out, fd) : send_memory(out, fd);
+        size_t wanted;
+        ssize_t n = send_step(out, fd, room, &wanted);
         if (n < 0 && errno == EINTR) {
             continue;
         }
@@ -166,6 +167,9 @@ int out_send(struct out *out, int fd, uint64_t *sent_bytes)
         }
         out->sent += (uint32_t)n;
         *sent_bytes += (uint64_t)n;
+        if ((size_t)n < wanted) {
+            return 0; /* asking again would read the file for nothing */
+        }
     }
     return 1;
 }

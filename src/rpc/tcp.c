@@ -272,7 +272,7 @@ static void drain(struct loop *loop, struct conn *conn)
     while (conn->queue_head != NULL) {
         struct out *out = conn->queue_head;
         uint64_t sent_bytes = 0;
-        int status = out_send(out, conn->source.fd, &sent_bytes);
+        int status = out_send(out, conn->source.fd, loop->out_room, &sent_bytes);
         count_sent(loop, conn, sent_bytes);
         conn->queue_bytes -= sent_bytes;
         atomic_fetch_sub(&loop->server->queued_bytes, (int64_t)sent_bytes);
@@ -344,7 +344,7 @@ static void send_tail(struct loop *loop, struct conn *conn, struct reply *reply)
     }
     if (conn->queue_head == NULL) {
         struct out direct = {.tail = rest.tail, .file = rest.file, .memory = rest.memory};
-        int status = out_send(&direct, conn->source.fd, &sent_bytes);
+        int status = out_send(&direct, conn->source.fd, loop->out_room, &sent_bytes);
         count_sent(loop, conn, sent_bytes);
         if (status != 0) {
             reply_drop(&rest);
