@@ -4,13 +4,12 @@
 
 #include "cli/baseline_against.h"
 #include "cli/baseline_text.h"
+#include "cli/options.h"
 #include "probe/baseline.h"
 #include "report/tree.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -62,69 +61,10 @@ struct arguments {
     struct baseline_options baseline;
     const char *url;
     const char *save, *against, *html;
-    bool json, help;
+    bool json;
 };
 
 /* ---- the command line ---- */
-
-/* "8k" */
-static bool get_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *bytes)
-{
-    char *end;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || errno != 0) {
-        return false;
-    }
-    unsigned shift = *end == 'k' || *end == 'K' ? 10 : *end == 'm' || *end == 'M' ? 20 : 0;
-    shift = *end == 'g' || *end == 'G' ? 30 : shift;
-    if (value > UINT64_MAX >> shift || end[shift > 0 ? 1 : 0] != '\0') {
-        return false;
-    }
-    *bytes = (uint64_t)value << shift;
-    return *bytes >= min && *bytes <= max;
-}
-
-static bool get_seconds(const char *text, double min, double max, double *seconds)
-{
-    char *end;
-    errno = 0;
-    *seconds = strtod(text, &end);
-    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && *seconds >= min &&
-           *seconds <= max;
-}
-
-/* Ascending, each once. */
-static bool get_list(char *text, uint64_t min, uint64_t max, uint32_t *list, uint32_t list_max,
-                     uint32_t *count)
-{
-    *count = 0;
-    for (char *rest = NULL, *word = strtok_r(text, ",", &rest); word != NULL;
-         word = strtok_r(NULL, ",", &rest)) {
-        uint64_t value;
-        if (*count == list_max || !get_bytes(word, min, max, &value) ||
-            (*count > 0 && value <= list[*count - 1])) {
-            return false;
-        }
-        list[(*count)++] = (uint32_t)value;
-    }
-    return *count > 0;
-}
-
-/* Which of two words are in the list. */
-static bool get_words(char *text, const char *const words[2], bool *first, bool *second)
-{
-    *first = *second = false;
-    for (char *rest = NULL, *word = strtok_r(text, ",", &rest); word != NULL;
-         word = strtok_r(NULL, ",", &rest)) {
-        bool is_first = strcmp(word, words[0]) == 0;
-        if (!is_first && strcmp(word, words[1]) != 0) {
-            return false;
-        }
-        *(is_first ? first : second) = true;
-    }
-    return *first || *second;
-}
 
 static void be_quick(struct baseline_options *options)
 {
@@ -136,7 +76,7 @@ static void be_quick(struct baseline_options *options)
     options->small_file_count = 20;
 }
 
-static bool set_words(struct baseline_options *options, int option)
+static bool set_words(struct baseline_options *baseline, int option, struct options_value *value)
 {
     static const char *const transports[] = {"tcp", "udp"};
     static const char *const kinds[] = {"read", "write"};
@@ -144,86 +84,81 @@ static bool set_words(struct baseline_options *options, int option)
 
     switch (option) {
     case OPTION_PROTO:
-        return get_words(optarg, transports, &options->transports[BASELINE_TCP],
-                         &options->transports[BASELINE_UDP]);
+        return options_words(value, transports, &baseline->transports[BASELINE_TCP],
+                             &baseline->transports[BASELINE_UDP]);
     case OPTION_KIND:
-        return get_words(optarg, kinds, &options->kinds[LOAD_READ], &options->kinds[LOAD_WRITE]);
+        return options_words(value, kinds, &baseline->kinds[LOAD_READ],
+                             &baseline->kinds[LOAD_WRITE]);
     default:
-        return get_words(optarg, patterns, &options->sequential, &options->random);
+        return options_words(value, patterns, &baseline->sequential, &baseline->random);
     }
 }
 
-static bool set_number(struct baseline_options *options, int option)
+static bool set_number(struct baseline_options *baseline, int option, struct options_value *value)
 {
-    uint64_t number = 0;
+    uint64_t bytes = 0;
     double seconds = 0;
-    bool good = true;
+    bool good;
 
     switch (option) {
     case OPTION_BLOCK:
-        return get_list(optarg, 1, LOAD_BLOCK_BYTES_MAX, options->blocks, BASELINE_BLOCK_COUNT_MAX,
-                        &options->block_count);
+        return options_list(value, LOAD_BLOCK_BYTES_MAX, baseline->blocks, BASELINE_BLOCK_COUNT_MAX,
+                            &baseline->block_count);
     case OPTION_IN_FLIGHT:
-        return get_list(optarg, 1, LOAD_IN_FLIGHT_MAX, options->in_flight,
-                        BASELINE_IN_FLIGHT_COUNT_MAX, &options->in_flight_count);
+        return options_list(value, LOAD_IN_FLIGHT_MAX, baseline->in_flight,
+                            BASELINE_IN_FLIGHT_COUNT_MAX, &baseline->in_flight_count);
     case OPTION_TIME:
-        good = get_seconds(optarg, 0.01, 3600, &seconds);
-        options->duration_ms = (uint32_t)(seconds * 1000);
-        break;
+        good = options_number(value, 0.01, 3600, &seconds);
+        baseline->duration_ms = (uint32_t)(seconds * 1000);
+        return good;
     case OPTION_DELAY:
-        good = get_bytes(optarg, 0, 60000000, &number);
-        options->delay_us = (uint32_t)number;
-        break;
+        return options_u32(value, 0, 60000000, &baseline->delay_us);
     case OPTION_SIZE:
-        good = get_bytes(optarg, 1, 1ULL << 40, &options->file_bytes);
-        break;
+        return options_bytes(value, 1, 1ULL << 40, &baseline->file_bytes);
     case OPTION_RECEIVE_BUFFER:
-        good = get_bytes(optarg, 1, 1 << 30, &number);
-        options->receive_buffer_bytes = (uint32_t)number;
-        break;
+        good = options_bytes(value, 1, 1 << 30, &bytes);
+        baseline->receive_buffer_bytes = (uint32_t)bytes;
+        return good;
     default:
-        good = get_bytes(optarg, 0, 100000, &number);
-        options->small_file_count = (uint32_t)number;
-        break;
+        return options_u32(value, 0, 100000, &baseline->small_file_count);
     }
-    return good;
 }
 
-static bool set_option(struct arguments *arguments, int option)
+static bool can_read(struct options_value *value)
 {
+    if (access(value->text, R_OK) != 0) {
+        (void)snprintf(value->why, sizeof value->why, "%s", strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+static bool set_option(void *owner, int option, struct options_value *value)
+{
+    struct arguments *arguments = owner;
+
     switch (option) {
     case OPTION_PROTO:
     case OPTION_KIND:
     case OPTION_PATTERN:
-        return set_words(&arguments->baseline, option);
-    case OPTION_BLOCK:
-    case OPTION_IN_FLIGHT:
-    case OPTION_DELAY:
-    case OPTION_TIME:
-    case OPTION_SIZE:
-    case OPTION_RECEIVE_BUFFER:
-    case OPTION_FILES:
-        return set_number(&arguments->baseline, option);
+        return set_words(&arguments->baseline, option, value);
     case OPTION_QUICK:
         be_quick(&arguments->baseline);
         return true;
     case OPTION_SAVE:
-        arguments->save = optarg;
+        arguments->save = value->text;
         return true;
     case OPTION_AGAINST:
-        arguments->against = optarg;
-        return true;
+        arguments->against = value->text;
+        return can_read(value);
     case OPTION_HTML:
-        arguments->html = optarg;
+        arguments->html = value->text;
         return true;
     case OPTION_JSON:
         arguments->json = true;
         return true;
-    case 'h':
-        arguments->help = true;
-        return true;
     default:
-        return false;
+        return set_number(&arguments->baseline, option, value);
     }
 }
 
@@ -264,43 +199,13 @@ static const struct option words[] = {
     {NULL, 0, NULL, 0},
 };
 
-static bool parse(int argc, char **argv, struct arguments *arguments)
-{
-    int option, word = -1;
-
-    set_defaults(arguments);
-    optind = 1;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":h", words, &word)) != -1) {
-        char *value = optarg != NULL ? strdup(optarg) : NULL; /* lists are taken apart */
-        bool good = set_option(arguments, option);
-        if (!good && value != NULL && word >= 0) {
-            fprintf(stderr, "holdfast baseline: cannot use --%s %s", words[word].name, value);
-        } else if (!good) {
-            fprintf(stderr, "holdfast baseline: cannot use %s%s", argv[optind - 1],
-                    option == ':' ? " without a value" : "");
-        }
-        free(value);
-        if (!good) {
-            fputs("; see `holdfast baseline --help`\n", stderr);
-            return false;
-        }
-        word = -1;
-    }
-    if (arguments->help) {
-        return true;
-    }
-    if (argc - optind != 1) {
-        fputs("holdfast baseline: one nfs://HOST/PATH; see `holdfast baseline --help`\n", stderr);
-        return false;
-    }
-    arguments->url = argv[optind];
-    if (arguments->against != NULL && access(arguments->against, R_OK) != 0) {
-        fprintf(stderr, "holdfast baseline: %s: %s\n", arguments->against, strerror(errno));
-        return false;
-    }
-    return true;
-}
+static const struct options command_line = {
+    .command = "baseline",
+    .letters = ":h",
+    .words = words,
+    .operand = "nfs://HOST/PATH",
+    .set = set_option,
+};
 
 /* ---- running ---- */
 
@@ -419,12 +324,15 @@ int cmd_baseline(int argc, char **argv)
     struct arguments arguments;
     struct err err = {0};
 
-    if (!parse(argc, argv, &arguments)) {
-        return COMMAND_USAGE;
-    }
-    if (arguments.help) {
+    set_defaults(&arguments);
+    switch (options_parse(&command_line, argc, argv, &arguments, &arguments.url)) {
+    case OPTIONS_GOOD:
+        break;
+    case OPTIONS_HELP:
         fputs(help, stdout);
         return COMMAND_DONE;
+    case OPTIONS_BAD:
+        return COMMAND_USAGE;
     }
     if (client_url_parse(arguments.url, &arguments.baseline.url, &err) != 0) {
         fprintf(stderr, "holdfast baseline: %s: %s\n", arguments.url, err.text);

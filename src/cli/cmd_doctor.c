@@ -2,11 +2,11 @@
 /* Walks up the layers to an export, and says what is wrong. */
 #include "cli/command.h"
 
+#include "cli/options.h"
 #include "probe/doctor.h"
 #include "report/tree.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static const char help[] =
@@ -72,36 +72,48 @@ static int run(const struct doctor_options *options, const char *url, bool json)
     return status;
 }
 
+static bool set_option(void *owner, int option, struct options_value *value)
+{
+    bool *json = owner;
+
+    (void)option;
+    (void)value;
+    *json = true;
+    return true;
+}
+
 int cmd_doctor(int argc, char **argv)
 {
-    struct doctor_options options = {0};
+    static const struct option words[] = {
+        {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    static const struct options command_line = {
+        .command = "doctor",
+        .letters = ":h",
+        .words = words,
+        .operand = "nfs://HOST/PATH",
+        .set = set_option,
+    };
+    struct doctor_options doctor = {0};
     struct err err = {0};
     const char *url = NULL;
     bool json = false;
 
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            fputs(help, stdout);
-            return COMMAND_DONE;
-        }
-        if (strcmp(argv[i], "--json") == 0) {
-            json = true;
-        } else if (argv[i][0] == '-' || url != NULL) {
-            fprintf(stderr, "holdfast doctor: cannot use %s; see `holdfast doctor --help`\n",
-                    argv[i]);
-            return COMMAND_USAGE;
-        } else {
-            url = argv[i];
-        }
-    }
-    if (url == NULL) {
-        fputs("holdfast doctor: one nfs://HOST/PATH; see `holdfast doctor --help`\n", stderr);
+    switch (options_parse(&command_line, argc, argv, &json, &url)) {
+    case OPTIONS_GOOD:
+        break;
+    case OPTIONS_HELP:
+        fputs(help, stdout);
+        return COMMAND_DONE;
+    case OPTIONS_BAD:
         return COMMAND_USAGE;
     }
-    if (client_url_parse(url, &options.url, &err) != 0) {
+    if (client_url_parse(url, &doctor.url, &err) != 0) {
         fprintf(stderr, "holdfast doctor: %s: %s\n", url, err.text);
         return COMMAND_USAGE;
     }
-    options.progress = isatty(STDERR_FILENO) == 1 ? progress : NULL;
-    return run(&options, url, json);
+    doctor.progress = isatty(STDERR_FILENO) == 1 ? progress : NULL;
+    return run(&doctor, url, json);
 }

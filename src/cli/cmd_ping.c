@@ -2,11 +2,11 @@
 /* Calls the null procedure of everything a host offers. */
 #include "cli/command.h"
 
+#include "cli/options.h"
 #include "probe/ping.h"
 #include "report/tree.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,84 +32,46 @@ struct arguments {
     struct ping_options ping;
     const char *host;
     uint16_t port;
-    bool json, help;
+    bool json;
 };
 
-static bool get_number(const char *text, double min, double max, double *number)
+static bool set_option(void *owner, int option, struct options_value *value)
 {
-    char *end;
-    errno = 0;
-    *number = strtod(text, &end);
-    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && *number >= min &&
-           *number <= max;
-}
-
-static bool set_option(struct arguments *arguments, int option)
-{
-    double number = 0;
-    bool good = true;
+    struct arguments *arguments = owner;
+    double millis = 0;
+    bool good;
 
     switch (option) {
     case 'c':
-        good = get_number(optarg, 1, PING_COUNT_MAX, &number);
-        arguments->ping.count = (uint32_t)number;
-        break;
+        return options_u32(value, 1, PING_COUNT_MAX, &arguments->ping.count);
     case 'i':
-        good = get_number(optarg, 0.01, 100000, &number);
-        arguments->ping.interval_us = (uint32_t)(number * 1000);
-        break;
+        good = options_number(value, 0.01, 100000, &millis);
+        arguments->ping.interval_us = (uint32_t)(millis * 1000);
+        return good;
     case 't':
-        good = get_number(optarg, 1, 100000, &number);
-        arguments->ping.timeout_ms = (uint32_t)number;
-        break;
+        return options_u32(value, 1, 100000, &arguments->ping.timeout_ms);
     case OPTION_PORT:
-        good = get_number(optarg, 1, UINT16_MAX, &number);
-        arguments->port = (uint16_t)number;
-        break;
-    case OPTION_JSON:
-        arguments->json = true;
-        break;
-    case 'h':
-        arguments->help = true;
-        break;
+        return options_port(value, &arguments->port);
     default:
-        good = false;
-        break;
-    }
-    return good;
-}
-
-static bool parse(int argc, char **argv, struct arguments *arguments)
-{
-    static const struct option words[] = {
-        {"port", required_argument, NULL, OPTION_PORT},
-        {"json", no_argument, NULL, OPTION_JSON},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
-    int option;
-
-    *arguments =
-        (struct arguments){.ping = {.count = 20, .interval_us = 50000, .timeout_ms = 1000}};
-    optind = 1;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":c:i:t:h", words, NULL)) != -1) {
-        if (!set_option(arguments, option)) {
-            fprintf(stderr, "holdfast ping: cannot use %s%s; see `holdfast ping --help`\n",
-                    argv[optind - 1], option == ':' ? " without a value" : "");
-            return false;
-        }
-    }
-    if (arguments->help) {
+        arguments->json = true;
         return true;
     }
-    if (argc - optind != 1) {
-        fputs("holdfast ping: one HOST; see `holdfast ping --help`\n", stderr);
-        return false;
-    }
-    arguments->host = argv[optind];
-    return true;
 }
+
+static const struct option words[] = {
+    {"port", required_argument, NULL, OPTION_PORT},
+    {"json", no_argument, NULL, OPTION_JSON},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static const struct options command_line = {
+    .command = "ping",
+    .letters = ":c:i:t:h",
+    .words = words,
+    .operand = "HOST",
+    .set = set_option,
+};
 
 /* ---- text ---- */
 
@@ -180,16 +142,18 @@ int cmd_ping(int argc, char **argv)
 {
     static struct ping_result result;
     struct client_address addresses[CLIENT_ADDRESS_COUNT_MAX];
-    struct arguments arguments;
+    struct arguments arguments = {.ping = {.count = 20, .interval_us = 50000, .timeout_ms = 1000}};
     struct err err = {0};
     size_t count = 0;
 
-    if (!parse(argc, argv, &arguments)) {
-        return COMMAND_USAGE;
-    }
-    if (arguments.help) {
+    switch (options_parse(&command_line, argc, argv, &arguments, &arguments.host)) {
+    case OPTIONS_GOOD:
+        break;
+    case OPTIONS_HELP:
         fputs(help, stdout);
         return COMMAND_DONE;
+    case OPTIONS_BAD:
+        return COMMAND_USAGE;
     }
     int error = client_address_find(arguments.host, addresses, &count, &err);
     for (size_t i = 0; i < count; i++) {

@@ -2,11 +2,11 @@
 /* Sprays a host with packets, as the classic command of that name. */
 #include "cli/command.h"
 
+#include "cli/options.h"
 #include "probe/spray.h"
 #include "report/tree.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,38 +36,24 @@ struct arguments {
     struct spray_options spray;
     const char *host;
     uint16_t port;
-    bool ramp, json, help;
+    bool ramp, json;
 };
 
 /* ---- the command line ---- */
 
-static bool get_number(const char *text, uint32_t min, uint32_t max, uint32_t *number)
+static bool set_option(void *owner, int option, struct options_value *value)
 {
-    char *end;
-    errno = 0;
-    unsigned long value = strtoul(text, &end, 10);
-    *number = (uint32_t)value;
-    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && value >= min &&
-           value <= max;
-}
-
-static bool set_option(struct arguments *arguments, int option)
-{
-    uint32_t port = 0;
+    struct arguments *arguments = owner;
 
     switch (option) {
     case 'c':
-        return get_number(optarg, 1, SPRAY_COUNT_MAX, &arguments->spray.count);
+        return options_u32(value, 1, SPRAY_COUNT_MAX, &arguments->spray.count);
     case 'l':
-        return get_number(optarg, 1, SPRAY_LENGTH_MAX, &arguments->spray.length);
+        return options_u32(value, 1, SPRAY_LENGTH_MAX, &arguments->spray.length);
     case 'd':
-        return get_number(optarg, 0, 10000000, &arguments->spray.delay_us);
+        return options_u32(value, 0, 10000000, &arguments->spray.delay_us);
     case OPTION_PORT:
-        if (!get_number(optarg, 1, UINT16_MAX, &port)) {
-            return false;
-        }
-        arguments->port = (uint16_t)port;
-        return true;
+        return options_port(value, &arguments->port);
     case OPTION_TCP:
         arguments->spray.way = SPRAY_TCP;
         return true;
@@ -77,53 +63,29 @@ static bool set_option(struct arguments *arguments, int option)
     case OPTION_RAMP:
         arguments->ramp = true;
         return true;
-    case OPTION_JSON:
+    default:
         arguments->json = true;
         return true;
-    case 'h':
-        arguments->help = true;
-        return true;
-    default:
-        return false;
     }
 }
 
-static bool parse(int argc, char **argv, struct arguments *arguments)
-{
-    static const struct option words[] = {
-        {"tcp", no_argument, NULL, OPTION_TCP},
-        {"both", no_argument, NULL, OPTION_BOTH},
-        {"ramp", no_argument, NULL, OPTION_RAMP},
-        {"port", required_argument, NULL, OPTION_PORT},
-        {"json", no_argument, NULL, OPTION_JSON},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
-    int option;
+static const struct option words[] = {
+    {"tcp", no_argument, NULL, OPTION_TCP},
+    {"both", no_argument, NULL, OPTION_BOTH},
+    {"ramp", no_argument, NULL, OPTION_RAMP},
+    {"port", required_argument, NULL, OPTION_PORT},
+    {"json", no_argument, NULL, OPTION_JSON},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
 
-    *arguments = (struct arguments){0};
-    optind = 1;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":c:l:d:h", words, NULL)) != -1) {
-        if (!set_option(arguments, option)) {
-            fprintf(stderr, "holdfast spray: cannot use %s%s%s; see `holdfast spray --help`\n",
-                    argv[optind - 1], option == ':' || option == '?' ? "" : " ",
-                    option == ':' ? " without a value" : "");
-            return false;
-        }
-    }
-    if (arguments->help) {
-        return true;
-    }
-    if (argc - optind != 1 || (arguments->ramp && arguments->spray.way != SPRAY_UDP)) {
-        fputs(argc - optind != 1 ? "holdfast spray: one HOST; see `holdfast spray --help`\n"
-                                 : "holdfast spray: --ramp is for UDP, one way\n",
-              stderr);
-        return false;
-    }
-    arguments->host = argv[optind];
-    return true;
-}
+static const struct options command_line = {
+    .command = "spray",
+    .letters = ":c:l:d:h",
+    .words = words,
+    .operand = "HOST",
+    .set = set_option,
+};
 
 /* ---- text ---- */
 
@@ -258,17 +220,23 @@ static int ramp(const struct arguments *arguments, struct err *err)
 int cmd_spray(int argc, char **argv)
 {
     struct client_address addresses[CLIENT_ADDRESS_COUNT_MAX];
-    struct arguments arguments;
+    struct arguments arguments = {0};
     struct err err = {0};
     size_t count = 0;
     int status = COMMAND_CANNOT;
 
-    if (!parse(argc, argv, &arguments)) {
-        return COMMAND_USAGE;
-    }
-    if (arguments.help) {
+    switch (options_parse(&command_line, argc, argv, &arguments, &arguments.host)) {
+    case OPTIONS_GOOD:
+        break;
+    case OPTIONS_HELP:
         fputs(help, stdout);
         return COMMAND_DONE;
+    case OPTIONS_BAD:
+        return COMMAND_USAGE;
+    }
+    if (arguments.ramp && arguments.spray.way != SPRAY_UDP) {
+        fputs("holdfast spray: --ramp is for UDP, one way\n", stderr);
+        return COMMAND_USAGE;
     }
     spray_fill_options(&arguments.spray);
     if (client_address_find(arguments.host, addresses, &count, &err) == 0) {

@@ -59,6 +59,31 @@ def bad_options_of_exports_are_usage(_):
         holdfast('exports', *arguments).ends(USAGE)
 
 
+def what_cannot_be_used_is_said_with_the_reason(_):
+    for command, arguments, words in (
+            ('spray', ['-l', '0', 'h'], ['-l 0', '1 to 8845']),
+            ('spray', ['-c', '-1', 'h'], ['-c -1', 'whole number']),
+            ('spray', ['-c'], ['-c needs a value']),
+            ('spray', ['-x', 'h'], ['no option -x']),
+            ('spray', ['--frobnicate', 'h'], ['no option --frobnicate']),
+            ('spray', ['--ramp', '--tcp', 'h'], ['--ramp']),
+            ('spray', ['--port', '65536', 'h'], ['--port 65536', '1 to 65535']),
+            ('spray', [], ['one HOST']),
+            ('spray', ['h', 'i'], ['one HOST', 'also i']),
+            ('ping', ['-i', 'soon', 'h'], ['-i soon', '0.01 to 100000']),
+            ('ping', ['-t', '1.5', 'h'], ['-t 1.5', 'whole number']),
+            ('ping', ['-ct', 'h'], ['-c t']),
+            ('baseline', ['--block', '8k,4k', 'nfs://h/'], ['--block 8k,4k', 'ascending']),
+            ('baseline', ['--block=8q', 'nfs://h/'], ['--block 8q']),
+            ('baseline', ['--proto', 'tcp,', 'nfs://h/'], ['--proto tcp,', 'tcp, udp, or both']),
+            ('baseline', ['--size', '99999999999g', 'nfs://h/'], ['--size 99999999999g']),
+            ('baseline', ['--time', 'nan', 'nfs://h/'], ['--time nan']),
+            ('doctor', ['--frobnicate', 'nfs://h/'], ['no option --frobnicate']),
+            ('doctor', [], ['one nfs://HOST/PATH'])):
+        holdfast(command, *arguments).ends(USAGE).says(*words, f'holdfast {command}')
+
+
 if __name__ == '__main__':
     run([help_fits_a_screen, help_names_every_command, version_is_one_line, no_command_is_usage,
-         bad_options_of_serve_are_named, bad_options_of_exports_are_usage])
+         bad_options_of_serve_are_named, bad_options_of_exports_are_usage,
+         what_cannot_be_used_is_said_with_the_reason])
