@@ -23,16 +23,19 @@ static bool is_point(const json_t *saved, const struct baseline_point *point)
 
 static void add(struct baseline_changes *changes, const struct baseline_change *change)
 {
+    if (changes->count == changes->capacity) {
+        return; /* the file names something twice */
+    }
     struct baseline_change *kept = &changes->changes[changes->count];
     bool both = change->before > 0 && change->now > 0;
 
     *kept = *change;
-    kept->factor =
-        both ? change->is_time ? change->before / change->now : change->now / change->before
-        : change->now > 0 ? 1000
-                          : 0;
-    if (change->before <= 0 && change->now <= 0) {
-        kept->factor = 1;
+    if (!both) {
+        kept->factor = change->now > 0 ? 1000 : change->before > 0 ? 0 : 1;
+    } else if (change->unit == BASELINE_MS) {
+        kept->factor = change->before / change->now;
+    } else {
+        kept->factor = change->now / change->before;
     }
     changes->slower += kept->factor < BASELINE_SLOWER_FACTOR ? 1 : 0;
     changes->faster += kept->factor > BASELINE_FASTER_FACTOR ? 1 : 0;
@@ -79,9 +82,30 @@ static void compare_small(const json_t *small, struct baseline *baseline,
                 struct baseline_change change = {
                     .before = json_number_value(json_object_get(saved, "p50_ms")),
                     .now = (double)median_ns / 1e6,
-                    .is_time = true,
+                    .unit = BASELINE_MS,
                 };
                 (void)snprintf(change.what, sizeof change.what, "%s", name);
+                add(changes, &change);
+            }
+        }
+    }
+}
+
+static void compare_unpacking(const json_t *unpacking, struct baseline *baseline,
+                              struct baseline_changes *changes)
+{
+    for (uint32_t i = 0; i < baseline->unpacked_count; i++) {
+        const struct unpack_result *result = &baseline->unpacked[i];
+        for (size_t n = 0; n < json_array_size(unpacking); n++) {
+            const json_t *saved = json_array_get(unpacking, n);
+            if (json_integer_value(json_object_get(saved, "at_a_time")) == result->files_max) {
+                struct baseline_change change = {
+                    .before = json_number_value(json_object_get(saved, "files_per_second")),
+                    .now = unpack_rate(result),
+                    .unit = BASELINE_FILES_PER_SECOND,
+                };
+                (void)snprintf(change.what, sizeof change.what, "unpacking, %u files at a time",
+                               result->files_max);
                 add(changes, &change);
             }
         }
@@ -108,8 +132,9 @@ int baseline_compare(const char *path, struct baseline *baseline, struct baselin
         json_decref(saved);
         return err_set(err, -EINVAL, "%s: no saved baseline: it has no \"points\"", path);
     }
-    size_t most = (size_t)baseline->point_count + BASELINE_OP_COUNT * 2;
-    changes->changes = calloc(most, sizeof *changes->changes);
+    changes->capacity =
+        baseline->point_count + (uint32_t)BASELINE_OP_COUNT + baseline->unpacked_count;
+    changes->changes = calloc(changes->capacity, sizeof *changes->changes);
     if (changes->changes == NULL) {
         json_decref(saved);
         return err_set(err, -ENOMEM, "out of memory");
@@ -117,6 +142,7 @@ int baseline_compare(const char *path, struct baseline *baseline, struct baselin
     (void)snprintf(changes->url, sizeof changes->url, "%s", text_of(saved, "url"));
     compare_points(points, baseline, changes);
     compare_small(json_object_get(saved, "small_files"), baseline, changes);
+    compare_unpacking(json_object_get(saved, "unpacking"), baseline, changes);
     json_decref(saved);
     return 0;
 }
@@ -129,11 +155,16 @@ void baseline_changes_free(struct baseline_changes *changes)
 
 static const char *value_text(const struct baseline_change *change, double value, char text[32])
 {
-    if (change->is_time) {
+    switch (change->unit) {
+    case BASELINE_MS:
         (void)snprintf(text, 32, "%.3f ms", value);
         return text;
+    case BASELINE_FILES_PER_SECOND:
+        (void)snprintf(text, 32, "%.0f/s", value);
+        return text;
+    default:
+        return value > 0 ? baseline_rate_text(value, text) : "nothing";
     }
-    return value > 0 ? baseline_rate_text(value, text) : "nothing";
 }
 
 void baseline_changes_print(FILE *file, const struct baseline_changes *changes)
@@ -166,12 +197,13 @@ void baseline_changes_report(struct report *report, const struct baseline_change
     report_add_text(object, "url", changes->url);
     report_add_u64(object, "slower", changes->slower);
     report_add_u64(object, "faster", changes->faster);
+    static const char *const units[] = {"bytes_per_second", "files_per_second", "ms"};
     struct report *array = report_add_array(object, "changes");
     for (uint32_t i = 0; i < changes->count; i++) {
         const struct baseline_change *change = &changes->changes[i];
         struct report *entry = report_add_object(array, NULL);
         report_add_text(entry, "what", change->what);
-        report_add_text(entry, "unit", change->is_time ? "ms" : "bytes_per_second");
+        report_add_text(entry, "unit", units[change->unit]);
         report_add_real(entry, "before", change->before);
         report_add_real(entry, "now", change->now);
         report_add_real(entry, "factor", change->factor);

@@ -11,16 +11,18 @@
 #define BASELINE_SLOWER_FACTOR 0.75
 #define BASELINE_FASTER_FACTOR 1.33
 
+enum baseline_unit { BASELINE_BYTES_PER_SECOND, BASELINE_FILES_PER_SECOND, BASELINE_MS };
+
 struct baseline_change {
     char what[96];
-    double before, now; /* bytes a second, or milliseconds */
-    double factor;      /* how many times faster it is now; under 1: slower */
-    bool is_time;
+    double before, now;
+    double factor; /* how many times faster it is now; under 1: slower */
+    enum baseline_unit unit;
 };
 
 struct baseline_changes {
     struct baseline_change *changes; /* what was measured both times */
-    uint32_t count;
+    uint32_t count, capacity;
     uint32_t slower, faster;
     char url[512]; /* what was measured then */
 };

@@ -3,6 +3,7 @@
 
 #include "client/nfs3.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -116,6 +117,37 @@ static void print_small(FILE *file, struct baseline_small *small)
             small->per_file_ms, small->storage_ms);
 }
 
+static void print_unpacked(FILE *file, struct unpack_result *result)
+{
+    char rate[32];
+    double elapsed_s = (double)result->elapsed_ns / 1e9;
+
+    fprintf(file, "\nunpacking %" PRIu64 " files", result->files);
+    if (result->directories > 0) {
+        fprintf(file, ", %" PRIu64 " directories", result->directories);
+    }
+    if (result->links > 0) {
+        fprintf(file, ", %" PRIu64 " links", result->links);
+    }
+    fprintf(file, ", %u at a time: %.0f files/s, %s\n", result->files_max, unpack_rate(result),
+            baseline_rate_text(elapsed_s > 0 ? (double)result->bytes / elapsed_s : 0, rate));
+    fprintf(file, "  %-16s %9s %9s %9s %9s\n", "operation", "calls", "min ms", "median ms",
+            "p99 ms");
+    for (int i = 0; i < UNPACK_OP_COUNT; i++) {
+        if (result->calls[i] > 0) {
+            fprintf(file, "  %-16s %9" PRIu64, unpack_op_name((enum unpack_op)i), result->calls[i]);
+            print_ms(file, &result->ops[i], 0);
+            print_ms(file, &result->ops[i], 0.5);
+            print_ms(file, &result->ops[i], 0.99);
+            fputc('\n', file);
+        }
+    }
+    if (result->skipped > 0) {
+        fprintf(file, "  %" PRIu64 " entries were skipped: devices, or names with \"..\"\n",
+                result->skipped);
+    }
+}
+
 void baseline_print(FILE *file, const char *url, struct baseline *baseline)
 {
     fprintf(file, "%s\n", url);
@@ -128,6 +160,9 @@ void baseline_print(FILE *file, const char *url, struct baseline *baseline)
     print_points(file, baseline);
     if (baseline->small.file_count > 0) {
         print_small(file, &baseline->small);
+    }
+    for (uint32_t i = 0; i < baseline->unpacked_count; i++) {
+        print_unpacked(file, &baseline->unpacked[i]);
     }
     for (uint32_t i = 0; i < baseline->advice_count; i++) {
         const struct baseline_advice *advice = &baseline->advice[i];

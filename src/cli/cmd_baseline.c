@@ -30,6 +30,7 @@ static const char help[] =
     "  --size BYTES         of the file (64m)\n"
     "  --receive-buffer B   of the socket, to play a client that has little room\n"
     "  --files N            small files; 0: none (50)\n"
+    "  --tar FILE           an archive to unpack, instead of made-up files\n"
     "  --quick              fewer points: 1k to 1m by eight, one second in all\n"
     "  --save FILE          keep the numbers\n"
     "  --against FILE       compare with numbers kept before\n"
@@ -50,6 +51,7 @@ enum {
     OPTION_SIZE,
     OPTION_RECEIVE_BUFFER,
     OPTION_FILES,
+    OPTION_TAR,
     OPTION_QUICK,
     OPTION_SAVE,
     OPTION_AGAINST,
@@ -73,7 +75,7 @@ static void be_quick(struct baseline_options *options)
     options->block_count = COUNT_OF(blocks);
     options->duration_ms = 100;
     options->file_bytes = 16 << 20;
-    options->small_file_count = 20;
+    options->small_file_count = options->unpack_count = 20;
 }
 
 static bool set_words(struct baseline_options *baseline, int option, struct options_value *value)
@@ -120,7 +122,9 @@ static bool set_number(struct baseline_options *baseline, int option, struct opt
         baseline->receive_buffer_bytes = (uint32_t)bytes;
         return good;
     default:
-        return options_u32(value, 0, 100000, &baseline->small_file_count);
+        good = options_u32(value, 0, 100000, &baseline->small_file_count);
+        baseline->unpack_count = baseline->small_file_count;
+        return good;
     }
 }
 
@@ -151,6 +155,9 @@ static bool set_option(void *owner, int option, struct options_value *value)
     case OPTION_AGAINST:
         arguments->against = value->text;
         return can_read(value);
+    case OPTION_TAR:
+        arguments->baseline.archive = value->text;
+        return can_read(value);
     case OPTION_HTML:
         arguments->html = value->text;
         return true;
@@ -173,6 +180,7 @@ static void set_defaults(struct arguments *arguments)
                                         .duration_ms = 500,
                                         .file_bytes = 64 << 20,
                                         .small_file_count = 50,
+                                        .unpack_count = 50,
                                     }};
     for (uint32_t bytes = 512; bytes <= LOAD_BLOCK_BYTES_MAX; bytes *= 2) {
         arguments->baseline.blocks[arguments->baseline.block_count++] = bytes;
@@ -190,6 +198,7 @@ static const struct option words[] = {
     {"size", required_argument, NULL, OPTION_SIZE},
     {"receive-buffer", required_argument, NULL, OPTION_RECEIVE_BUFFER},
     {"files", required_argument, NULL, OPTION_FILES},
+    {"tar", required_argument, NULL, OPTION_TAR},
     {"quick", no_argument, NULL, OPTION_QUICK},
     {"save", required_argument, NULL, OPTION_SAVE},
     {"against", required_argument, NULL, OPTION_AGAINST},

@@ -328,6 +328,11 @@ static int measure(struct session *session, struct err *err)
         announce(session, baseline->point_count, "small files");
         error = baseline_measure_small(session, err);
     }
+    bool unpacks = options->unpack_count > 0 || options->archive != NULL;
+    if (error == 0 && session->has_dir && unpacks) {
+        announce(session, baseline->point_count, "unpacking");
+        error = baseline_measure_unpacking(session, err);
+    }
     return error;
 }
 
@@ -361,5 +366,8 @@ void baseline_close(struct baseline *baseline)
     free(baseline->points);
     for (int i = 0; i < BASELINE_OP_COUNT; i++) {
         samples_close(&baseline->small.ops[i]);
+    }
+    for (uint32_t i = 0; i < baseline->unpacked_count; i++) {
+        unpack_close(&baseline->unpacked[i]);
     }
 }

@@ -3,7 +3,8 @@
  * What a server gives now, so that it can be compared with what it gives later, and with itself at
  * other block sizes: the data baseline (throughput over transports, block sizes and requests in
  * flight) and the small-file baseline (what each operation costs, and what of it is the network,
- * the server, and the wait for stable storage).
+ * the server, and the wait for stable storage), and how fast archives are unpacked, one file at a
+ * time and several.
  *
  * Works in a directory of its own, which it removes again, or on a file that is there, which it
  * only reads. Blocks.
@@ -14,6 +15,7 @@
 #include "client/url.h"
 #include "probe/load.h"
 #include "probe/text.h"
+#include "probe/unpack.h"
 #include "report/tree.h"
 
 #define BASELINE_BLOCK_COUNT_MAX 16U
@@ -36,6 +38,8 @@ struct baseline_options {
     uint64_t file_bytes;
     uint32_t fill_ms_max;      /* of writing it; then it is as long as it is; 0: no limit */
     uint32_t small_file_count; /* 0: no small-file baseline */
+    const char *archive;       /* what is unpacked; NULL: */
+    uint32_t unpack_count;     /* so many made-up files; 0: none */
     /* Told before each point; may be NULL. */
     void (*progress)(void *owner, uint32_t done, uint32_t all, const char *what);
     void *owner;
@@ -93,6 +97,9 @@ struct baseline {
     struct baseline_point *points;
     uint32_t point_count;
     struct baseline_small small; /* file_count 0: not measured */
+    /* With so many files at a time as requests are in flight. */
+    struct unpack_result unpacked[BASELINE_IN_FLIGHT_COUNT_MAX];
+    uint32_t unpacked_count;
     /* By kind and transport: the point to choose, or NULL. */
     const struct baseline_point *best[2][BASELINE_TRANSPORT_COUNT];
     struct baseline_advice advice[BASELINE_ADVICE_COUNT_MAX];

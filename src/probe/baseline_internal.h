@@ -21,4 +21,7 @@ struct session {
 /* baseline_small.c */
 int baseline_measure_small(struct session *session, struct err *err) MUST_USE;
 
+/* baseline_unpack.c */
+int baseline_measure_unpacking(struct session *session, struct err *err) MUST_USE;
+
 #endif

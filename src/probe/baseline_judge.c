@@ -310,6 +310,28 @@ static void judge_storage(struct baseline *baseline)
              advice->gain);
 }
 
+static void judge_unpacking(struct baseline *baseline)
+{
+    const struct unpack_result *alone = &baseline->unpacked[0], *best = alone;
+
+    for (uint32_t i = 1; i < baseline->unpacked_count; i++) {
+        const struct unpack_result *result = &baseline->unpacked[i];
+        best = unpack_rate(result) > unpack_rate(best) ? result : best;
+    }
+    if (alone->files_max != 1 || unpack_rate(best) < MUCH_FASTER * unpack_rate(alone)) {
+        return;
+    }
+    struct baseline_advice *advice = add(baseline);
+    advice->gain = unpack_rate(best) / unpack_rate(alone);
+    text_add(advice->finding,
+             "unpacking %u files at a time is %.1f times as fast as one after the other: it is "
+             "waiting that takes the time, not the wire",
+             best->files_max, advice->gain);
+    text_add(advice->evidence, "%.0f files/s; one after the other %.0f", unpack_rate(best),
+             unpack_rate(alone));
+    text_add(advice->change, "let several processes copy or unpack, each a part");
+}
+
 void baseline_judge(struct baseline *baseline)
 {
     choose(baseline);
@@ -327,5 +349,8 @@ void baseline_judge(struct baseline *baseline)
     }
     if (baseline->small.file_count > 0) {
         judge_storage(baseline);
+    }
+    if (baseline->unpacked_count > 0) {
+        judge_unpacking(baseline);
     }
 }

@@ -77,6 +77,32 @@ static void report_small(struct report *report, struct baseline_small *small)
     }
 }
 
+static void report_unpacked(struct report *array, struct unpack_result *result)
+{
+    struct report *object = report_add_object(array, NULL);
+    double elapsed_s = (double)result->elapsed_ns / 1e9;
+
+    report_add_u64(object, "at_a_time", result->files_max);
+    report_add_u64(object, "files", result->files);
+    report_add_u64(object, "directories", result->directories);
+    report_add_u64(object, "links", result->links);
+    report_add_u64(object, "skipped", result->skipped);
+    report_add_u64(object, "bytes", result->bytes);
+    report_add_real(object, "elapsed_s", elapsed_s);
+    report_add_real(object, "files_per_second", unpack_rate(result));
+    report_add_real(object, "bytes_per_second",
+                    elapsed_s > 0 ? (double)result->bytes / elapsed_s : 0);
+    struct report *ops = report_add_array(object, "operations");
+    for (int i = 0; i < UNPACK_OP_COUNT; i++) {
+        if (result->calls[i] > 0) {
+            struct report *op = report_add_object(ops, NULL);
+            report_add_text(op, "name", unpack_op_name((enum unpack_op)i));
+            report_add_u64(op, "calls", result->calls[i]);
+            report_times(op, &result->ops[i]);
+        }
+    }
+}
+
 void baseline_report(struct report *report, struct baseline *baseline)
 {
     report_add_u64(report, "rtmax", baseline->rtmax);
@@ -94,6 +120,10 @@ void baseline_report(struct report *report, struct baseline *baseline)
     }
     if (baseline->small.file_count > 0) {
         report_small(report, &baseline->small);
+    }
+    struct report *unpacking = report_add_array(report, "unpacking");
+    for (uint32_t i = 0; i < baseline->unpacked_count; i++) {
+        report_unpacked(unpacking, &baseline->unpacked[i]);
     }
     struct report *best = report_add_array(report, "choice");
     for (int kind = 0; kind < 2; kind++) {

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`holdfast baseline`: the stories it must tell, the numbers it must get right, what it leaves."""
 import contextlib
+import glob
 import json
 import os
 import re
+import signal
 import subprocess
 import time
 import xml.dom.minidom
@@ -99,6 +101,97 @@ def stable_storage_is_told_from_the_network(work):
             check('synchronous writing costs' in text, text)
         else:
             check('does not keep small files waiting' in text, text)
+
+
+def several_files_at_a_time_share_the_wait(work):
+    """A real archive, unpacked one file at a time and eight: every call of it is counted, those
+    that sync waits for are no secret, and the waiting is not blamed on the wire."""
+    archive = f'{work}/some.tar.gz'
+    for i in range(3):
+        os.makedirs(f'{work}/tree/d{i}')
+    for i in range(24):
+        write(f'{work}/tree/d{i % 3}/f{i}', 'words ' * i)
+    write(f'{work}/tree/large', 'long ' * 500000)
+    os.symlink('d0/f0', f'{work}/tree/symlink')
+    os.link(f'{work}/tree/d0/f3', f'{work}/tree/link')
+    os.mkfifo(f'{work}/tree/fifo')
+    subprocess.run(['tar', 'czf', archive, '-C', work, 'tree'], check=True)
+    slow = dict(os.environ, LD_PRELOAD=os.environ['HOLDFAST_SLOWSYNC'], SLOWSYNC_US='20000')
+    rates = {}
+    for how in ('sync', 'async'):
+        with serving(work, f'rw,{how},no_root_squash,insecure', env=slow) as server:
+            said = numbers('--kind', 'read', '--block', '64k', '--size', '64k', '--time', '0.02',
+                           '--proto', 'tcp', '--files', '3', '--tar', archive,
+                           url(server, f'{work}/export'))
+        one, eight = said['unpacking']
+        for run_, most in ((one, 1), (eight, 8)):
+            # Of two names of a file the second one in the archive is the link.
+            equal((run_['at_a_time'], run_['files'], run_['directories'], run_['links'],
+                   run_['skipped']), (most, 25, 4, 2, 1), how)
+            calls = {op['name']: op['calls'] for op in run_['operations']}
+            equal((calls['LOOKUP'], calls['CREATE'], calls['SETATTR'], calls['MKDIR'],
+                   calls['SYMLINK, LINK']), (25, 25, 25, 4, 2), how)
+            equal(calls['COMMIT'], 24, 'COMMITs: not of the empty one')
+            check(calls['WRITE'] >= 24 + 2, calls)
+            equal(run_['bytes'], sum(6 * i for i in range(24)) + 5 * 500000, 'bytes')
+        medians = {op['name']: op['p50_ms'] for op in one['operations']}
+        for name in ('CREATE', 'COMMIT', 'SETATTR', 'MKDIR'):
+            equal(medians[name] >= 20, how == 'sync', f'{how}: {name}: {medians[name]} ms')
+        rates[how] = [run_['files_per_second'] for run_ in (one, eight)]
+        text = json.dumps(said['advice'])
+        if how == 'sync':
+            check('8 files at a time' in text and 'not the wire' in text, text)
+    check(rates['sync'][1] > 2 * rates['sync'][0] and rates['async'][0] > rates['sync'][0], rates)
+
+
+def what_was_unpacked_is_the_archive(work):
+    """Looked at while it stands: the command is stopped when it unpacks for the second time."""
+    archive, tree = f'{work}/some.tar', f'{work}/tree'
+    os.makedirs(f'{tree}/deep/er')
+    write(f'{tree}/deep/er/file', 'words\n' * 300000)
+    os.utime(f'{tree}/deep/er/file', (7, 1234567890))
+    os.chmod(f'{tree}/deep/er/file', 0o754)
+    os.symlink('deep/er/file', f'{tree}/symlink')
+    write(f'{tree}/outside', 'outside')
+    # No entries for directories, and a name that leads out.
+    subprocess.run(['tar', 'cPf', archive, '-C', tree, '--transform=s,^outside,../outside,',
+                    './deep/er/file', 'symlink', 'outside'], check=True)
+    slow = dict(os.environ, LD_PRELOAD=os.environ['HOLDFAST_SLOWSYNC'], SLOWSYNC_US='100000')
+    with serving(work, env=slow) as server:
+        command = [os.environ['HOLDFAST'], 'baseline', '--kind', 'read', '--block', '4k', '--size',
+                   '4k', '--time', '0.02', '--proto', 'tcp', '--files', '0', '--in-flight', '1,2',
+                   '--tar', archive, '--json', url(server, f'{work}/export')]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
+            try:
+                while not glob.glob(f'{work}/export/.holdfast-baseline-*/unpack1'):
+                    check(running.poll() is None, 'it ended before it unpacked twice')
+                    time.sleep(0.001)
+                running.send_signal(signal.SIGSTOP)
+                place, = glob.glob(f'{work}/export/.holdfast-baseline-*/unpack0')
+                os.remove(f'{tree}/outside')
+                subprocess.run(['diff', '-r', '--no-dereference', tree, place], check=True)
+                status = os.stat(f'{place}/deep/er/file')
+                equal((status.st_mode & 0o777, status.st_mtime), (0o754, 1234567890), 'attributes')
+            finally:
+                running.send_signal(signal.SIGCONT)
+            said = json.loads(running.communicate(timeout=120)[0])
+        equal([(one['skipped'], one['files']) for one in said['unpacking']], [(1, 1)] * 2, 'told')
+        equal(os.listdir(f'{work}/export'), [], 'left')
+
+
+def archives_that_are_none_are_refused(work):
+    write(f'{work}/text', 'no archive, but words')
+    with serving(work) as server:
+        where = url(server, f'{work}/export')
+        small = ['--block', '4k', '--size', '4k', '--time', '0.02', '--files', '0']
+        baseline(*small, '--tar', f'{work}/text', where).ends(CANNOT).says(f'{work}/text:')
+        baseline(*small, '--tar', f'{work}/none', where).ends(USAGE).says('--tar', 'No such file')
+        os.mkdir(f'{work}/tree')
+        write(f'{work}/tree/file', 'words' * 100000)
+        subprocess.run(['tar', 'cf', f'{work}/cut.tar', '-C', work, 'tree'], check=True)
+        os.truncate(f'{work}/cut.tar', 100000)
+        baseline(*small, '--tar', f'{work}/cut.tar', where).ends(CANNOT).says('cut.tar')
+        equal(os.listdir(f'{work}/export'), [], 'left')
 
 
 # ---- numbers ---------------------------------------------------------------------------------
@@ -232,6 +325,7 @@ def what_cannot_be_done_is_said(work):
 if __name__ == '__main__':
     own_namespaces()
     run([the_block_size_that_works_is_found, stable_storage_is_told_from_the_network,
-         calls_are_those_of_a_capture, what_was_saved_is_compared_with, nothing_is_left_behind,
-         version_2_is_measured_as_version_2,
-         a_file_is_only_read, what_cannot_be_done_is_said])
+         several_files_at_a_time_share_the_wait, what_was_unpacked_is_the_archive,
+         archives_that_are_none_are_refused, calls_are_those_of_a_capture,
+         what_was_saved_is_compared_with, nothing_is_left_behind,
+         version_2_is_measured_as_version_2, a_file_is_only_read, what_cannot_be_done_is_said])
