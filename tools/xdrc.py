@@ -12,6 +12,7 @@ What becomes what is told in src/proto/codec.h; the rules that this program adds
    a struct is the list, kept as its raw bytes; other pointers are refused (write a union).
 3. Every procedure carries its section as a comment behind it: /* RFC 1813 §3.3.1 */.
 4. Arguments and results of procedures are structs, unions, lists, or plain bool, int, unsigned.
+5. `import NAME;` lets a description use what spec/NAME.x defines; the C for that is made there.
 """
 
 import os
@@ -19,6 +20,8 @@ import re
 import sys
 from dataclasses import dataclass, field
 from typing import Optional
+
+SPEC_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../spec')
 
 # ---- what an XDR description says ------------------------------------------------------------
 
@@ -107,6 +110,7 @@ class Reader:
         self.tokens.append(('end of file', line))
         self.at = 0
         self.consts, self.typedefs, self.types, self.versions = {}, {}, {}, []
+        self.imports, self.imported = [], set()     # other descriptions; names that are theirs
 
     def peek(self):
         while self.tokens[self.at][0].startswith('§'):
@@ -180,7 +184,7 @@ class Reader:
 
     def read(self):
         while self.peek() != 'end of file':
-            what = self.take('const', 'enum', 'struct', 'union', 'typedef', 'program')
+            what = self.take('import', 'const', 'enum', 'struct', 'union', 'typedef', 'program')
             getattr(self, 'read_' + what)()
             self.take(';')
         for kind in self.types.values():
@@ -192,6 +196,33 @@ class Reader:
         if thing.name in self.types or thing.name in self.typedefs:
             self.fail(f'{thing.name} is defined twice')
         self.types[thing.name] = thing
+
+    def read_import(self):
+        name = self.word()
+        path = os.path.join(SPEC_FOLDER, name + '.x')
+        if not os.path.exists(path):
+            self.fail(f'there is no {name}.x')
+        with open(path, encoding='utf-8') as file:
+            other = Reader(file.read()).read()
+        self.imports.append(name)
+        for mine, theirs in ((self.consts, other.consts), (self.typedefs, other.typedefs),
+                             (self.types, other.types)):
+            for known in self.imported & set(theirs):
+                self.fail(f'{known} is defined twice')
+            mine.update(theirs)
+        self.imported |= {*other.consts, *other.typedefs, *other.types}
+
+    def own(self, things):
+        """Those of a dict that this description defines."""
+        return {name: thing for name, thing in things.items() if name not in self.imported}
+
+    def aggregates(self):
+        """Names of the structs and unions that it has codecs for: its own, and what of others' its
+        procedures take and give."""
+        used = [name for version in self.versions for proc in version.procedures
+                for name in (proc.args, proc.res) if name in self.imported]
+        own = [kind.name for kind in self.own(self.types).values() if not isinstance(kind, Enum)]
+        return own + list(dict.fromkeys(used))
 
     def read_const(self):
         name = self.word()
@@ -500,15 +531,15 @@ class Writer:
     def __init__(self, reader, spec):
         self.reader, self.spec, self.shapes = reader, spec, Shapes(reader)
         self.header, self.source = [], []
-        self.codecs = [t.name for t in reader.types.values() if not isinstance(t, Enum)]
+        self.codecs = reader.aggregates()
 
     def write(self):
         reader = self.reader
         self.write_consts()
-        for name, decl in reader.typedefs.items():
+        for name, decl in reader.own(reader.typedefs).items():
             self.write_typedef(name, decl)
         self.header.append('')
-        for kind in reader.types.values():
+        for kind in reader.own(reader.types).values():
             if isinstance(kind, Enum):
                 self.write_enum(kind)
             else:
@@ -518,7 +549,7 @@ class Writer:
         self.write_spec()
 
     def write_consts(self):
-        for name, value in self.reader.consts.items():
+        for name, value in self.reader.own(self.reader.consts).items():
             if value > 0x7fffffff:
                 self.header.append(f'#define {name} {value}U{"LL" if value >> 32 else ""}')
             else:
@@ -758,10 +789,11 @@ def main():
     except Fault as fault:
         sys.exit(f'{path}:{fault}')
     guard = f'PROTO_{spec.upper()}_H'
+    includes = ''.join(f'#include "proto/{name}.h"\n' for name in ('codec', *writer.reader.imports))
     head = ('/* SPDX-License-Identifier: Apache-2.0 */\n'
             f'/* Made by tools/xdrc.py from spec/{spec}.x. */\n')
     with open(header_path, 'w', encoding='utf-8') as file:
-        file.write(head + f'#ifndef {guard}\n#define {guard}\n\n#include "proto/codec.h"\n\n' +
+        file.write(head + f'#ifndef {guard}\n#define {guard}\n\n{includes}\n' +
                    '\n'.join(writer.header) + '\n\n#endif\n')
     with open(source_path, 'w', encoding='utf-8') as file:
         file.write(head + f'#include "proto/{spec}.h"\n\n#include "xdr/print.h"\n\n' +

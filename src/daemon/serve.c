@@ -21,6 +21,7 @@
 #include "server/lockd.h"
 #include "server/mount.h"
 #include "server/nfs.h"
+#include "server/nfsacl.h"
 #include "server/spray.h"
 #include "vfs/node.h"
 
@@ -31,7 +32,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { NFS_PROGRAMS, MOUNT_PROGRAMS, SPRAY_PROGRAMS, NLM_PROGRAMS, NSM_PROGRAMS, PROGRAM_COUNT };
+enum {
+    NFS_PROGRAMS,
+    MOUNT_PROGRAMS,
+    NFSACL_PROGRAMS,
+    SPRAY_PROGRAMS,
+    NLM_PROGRAMS,
+    NSM_PROGRAMS,
+    PROGRAM_COUNT
+};
 
 struct serve {
     const struct config *config;
@@ -180,6 +189,7 @@ static int open_server(struct serve *serve, struct err *err)
         return error;
     }
     nfs_program_init(&serve->programs[NFS_PROGRAMS], &serve->nfs);
+    nfsacl_program_init(&serve->programs[NFSACL_PROGRAMS], &serve->nfs);
     mount_program_init(&serve->programs[MOUNT_PROGRAMS], &serve->mount);
     lockd_init(&serve->lockd, &serve->programs[NLM_PROGRAMS], &serve->programs[NSM_PROGRAMS]);
     if (spray_program_init(&serve->programs[SPRAY_PROGRAMS], &serve->spray) != 0) {

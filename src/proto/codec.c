@@ -4,6 +4,7 @@
 #include "proto/mount.h"
 #include "proto/nfs2.h"
 #include "proto/nfs3.h"
+#include "proto/nfsacl.h"
 #include "proto/nlm.h"
 #include "proto/nsm.h"
 #include "proto/pmap.h"
@@ -11,8 +12,9 @@
 #include "proto/spray.h"
 #include "xdr/print.h"
 
-const struct proto_spec *const proto_specs[] = {&rpc_spec,  &pmap_spec, &mount_spec, &nfs2_spec,
-                                                &nfs3_spec, &nlm_spec,  &nsm_spec,   &spray_spec};
+const struct proto_spec *const proto_specs[] = {
+    &rpc_spec,  &pmap_spec,   &mount_spec, &nfs2_spec,  &nfs3_spec,
+    &nlm_spec,  &nsm_spec,    &spray_spec, &nfsacl_spec};
 const uint32_t proto_spec_count = COUNT_OF(proto_specs);
 
 static const struct proto_version *version_find(uint32_t prog, uint32_t vers)

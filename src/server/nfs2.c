@@ -30,16 +30,14 @@
 /* Behind the entries of READDIR: the end of the list, eof. */
 #define LISTING_FIXED_BYTES 8U
 
-/* The end of every procedure. */
-static enum nfsstat finish(struct rpc_call *call, const struct vfs_call *caller, int err)
+enum nfsstat nfs2_finish(struct rpc_call *call, const struct vfs_call *caller, int err)
 {
     call->lsn = caller->lsn;
     call->drop = err != 0 && status_passes(err); /* rule 3 */
     return nfs2_status(err);
 }
 
-/* Attributes for a reply, also when the call on the node did not leave them. */
-static int get_fattr(struct vfs_call *caller, struct vfs_node *node, struct fattr *fattr)
+int nfs2_get_fattr(struct vfs_call *caller, struct vfs_node *node, struct fattr *fattr)
 {
     int err = node->has_attr ? 0 : vfs_getattr(caller, node);
     if (err == 0) {
@@ -59,7 +57,7 @@ static int get_diropok(struct vfs_call *caller, struct vfs_node *node, struct di
                           "an object has a file handle that is too long for version 2 of NFS");
         return err;
     }
-    return get_fattr(caller, node, &diropok->attributes);
+    return nfs2_get_fattr(caller, node, &diropok->attributes);
 }
 
 /* §2.2.1, §2.2.4 and §2.2.8: nothing. ROOT and WRITECACHE were never more than names. */
@@ -80,9 +78,9 @@ static void nfs2_getattr(struct rpc_call *call, const struct fhandle *args, stru
     call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, nfs2_fh_bytes(args), &object);
     if (err == 0) {
-        err = get_fattr(&caller, &object, &res->attributes);
+        err = nfs2_get_fattr(&caller, &object, &res->attributes);
     }
-    res->status = finish(call, &caller, err);
+    res->status = nfs2_finish(call, &caller, err);
     vfs_put(&object);
 }
 RPC_THUNK(nfs2_getattr, fhandle, attrstat)
@@ -103,9 +101,9 @@ static void nfs2_setattr(struct rpc_call *call, const struct sattrargs *args, st
         err = setattr_apply(&caller, &object, &sattr, NULL);
     }
     if (err == 0) {
-        err = get_fattr(&caller, &object, &res->attributes);
+        err = nfs2_get_fattr(&caller, &object, &res->attributes);
     }
-    res->status = finish(call, &caller, err);
+    res->status = nfs2_finish(call, &caller, err);
     vfs_put(&object);
 }
 RPC_THUNK(nfs2_setattr, sattrargs, attrstat)
@@ -125,7 +123,7 @@ static void nfs2_lookup(struct rpc_call *call, const struct diropargs *args, str
     if (err == 0) {
         err = get_diropok(&caller, &object, &res->diropok);
     }
-    res->status = finish(call, &caller, err);
+    res->status = nfs2_finish(call, &caller, err);
     vfs_put(&object);
     vfs_put(&dir);
 }
@@ -151,7 +149,7 @@ static void nfs2_readlink(struct rpc_call *call, const struct fhandle *args,
     if (err == 0) {
         res->data = (struct xdr_bytes){.data = text, .size = text_bytes};
     }
-    res->status = finish(call, &caller, err);
+    res->status = nfs2_finish(call, &caller, err);
     vfs_put(&link);
 }
 RPC_THUNK(nfs2_readlink, fhandle, readlinkres)
@@ -175,9 +173,9 @@ static void nfs2_read(struct rpc_call *call, const struct readargs *args, struct
     }
     if (err == 0) {
         res->readok.data = call_data(call, &data);
-        err = get_fattr(&caller, &file, &res->readok.attributes);
+        err = nfs2_get_fattr(&caller, &file, &res->readok.attributes);
     }
-    res->status = finish(call, &caller, err);
+    res->status = nfs2_finish(call, &caller, err);
     vfs_put(&file);
 }
 RPC_THUNK(nfs2_read, readargs, readres)
@@ -211,9 +209,9 @@ static void nfs2_write(struct rpc_call *call, const struct writeargs *args, stru
         err = write_all(&caller, &file, args->offset, args->data);
     }
     if (err == 0) {
-        err = get_fattr(&caller, &file, &res->attributes);
+        err = nfs2_get_fattr(&caller, &file, &res->attributes);
     }
-    res->status = finish(call, &caller, err);
+    res->status = nfs2_finish(call, &caller, err);
     vfs_put(&file);
 }
 RPC_THUNK(nfs2_write, writeargs, attrstat)
@@ -265,7 +263,7 @@ static void nfs2_create(struct rpc_call *call, const struct createargs *args, st
     if (err == 0) {
         err = get_diropok(&caller, &object, &res->diropok);
     }
-    res->status = finish(call, &caller, err);
+    res->status = nfs2_finish(call, &caller, err);
     vfs_put(&object);
     vfs_put(&dir);
 }
@@ -282,7 +280,7 @@ static void nfs2_remove(struct rpc_call *call, const struct diropargs *args, str
     if (err == 0) {
         err = vfs_remove(&caller, &dir, call_bytes(args->name));
     }
-    res->status = finish(call, &caller, err);
+    res->status = nfs2_finish(call, &caller, err);
     vfs_put(&dir);
 }
 RPC_THUNK(nfs2_remove, diropargs, statres)
@@ -303,7 +301,7 @@ static void nfs2_rename(struct rpc_call *call, const struct renameargs *args, st
         err = vfs_rename(&caller, &from_dir, call_bytes(args->from.name), &to_dir,
                          call_bytes(args->to.name));
     }
-    res->status = finish(call, &caller, err);
+    res->status = nfs2_finish(call, &caller, err);
     vfs_put(&to_dir);
     vfs_put(&from_dir);
 }
@@ -324,7 +322,7 @@ static void nfs2_link(struct rpc_call *call, const struct linkargs *args, struct
     if (err == 0) {
         err = vfs_link(&caller, &file, &dir, call_bytes(args->to.name));
     }
-    res->status = finish(call, &caller, err);
+    res->status = nfs2_finish(call, &caller, err);
     vfs_put(&dir);
     vfs_put(&file);
 }
@@ -345,7 +343,7 @@ static void nfs2_symlink(struct rpc_call *call, const struct symlinkargs *args, 
         err = vfs_symlink(&caller, &dir, call_bytes(args->from.name), call_bytes(args->to), &none,
                           &object);
     }
-    res->status = finish(call, &caller, err);
+    res->status = nfs2_finish(call, &caller, err);
     vfs_put(&object);
     vfs_put(&dir);
 }
@@ -371,7 +369,7 @@ static void nfs2_mkdir(struct rpc_call *call, const struct createargs *args, str
     if (err == 0) {
         err = get_diropok(&caller, &object, &res->diropok);
     }
-    res->status = finish(call, &caller, err);
+    res->status = nfs2_finish(call, &caller, err);
     vfs_put(&object);
     vfs_put(&dir);
 }
@@ -388,7 +386,7 @@ static void nfs2_rmdir(struct rpc_call *call, const struct diropargs *args, stru
     if (err == 0) {
         err = vfs_rmdir(&caller, &dir, call_bytes(args->name));
     }
-    res->status = finish(call, &caller, err);
+    res->status = nfs2_finish(call, &caller, err);
     vfs_put(&dir);
 }
 RPC_THUNK(nfs2_rmdir, diropargs, statres)
@@ -485,7 +483,7 @@ static void nfs2_readdir(struct rpc_call *call, const struct readdirargs *args,
         res->readdirok.entries = listing_end(&listing, eof);
         res->readdirok.eof = eof;
     }
-    res->status = finish(call, &caller, err);
+    res->status = nfs2_finish(call, &caller, err);
     vfs_put(&dir);
 }
 RPC_THUNK(nfs2_readdir, readdirargs, readdirres)
@@ -505,7 +503,7 @@ static void nfs2_statfs(struct rpc_call *call, const struct fhandle *args, struc
     if (err == 0) {
         res->info = nfs2_statfsok(&stat);
     }
-    res->status = finish(call, &caller, err);
+    res->status = nfs2_finish(call, &caller, err);
     vfs_put(&root);
 }
 RPC_THUNK(nfs2_statfs, fhandle, statfsres)

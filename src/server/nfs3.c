@@ -13,6 +13,7 @@
  */
 #include "server/nfs3.h"
 
+#include "server/access3.h"
 #include "server/call.h"
 #include "server/nfs.h"
 #include "server/nfs3_value.h"
@@ -128,45 +129,6 @@ static void nfs3_lookup(struct rpc_call *call, const struct LOOKUP3args *args,
 }
 RPC_THUNK(nfs3_lookup, LOOKUP3args, LOOKUP3res)
 
-/* §3.3.4, what each bit asks of the file system. A bit without a column has no meaning for that
- * kind of object and is never granted: DELETE on a file is the directory's affair. */
-static const struct access_row {
-    uint32_t bit;
-    uint32_t dir;
-    uint32_t file;
-} access_rows[] = {
-    {ACCESS3_READ, VFS_MAY_READ, VFS_MAY_READ},
-    {ACCESS3_LOOKUP, VFS_MAY_EXEC, 0},
-    {ACCESS3_MODIFY, VFS_MAY_WRITE | VFS_MAY_EXEC, VFS_MAY_WRITE},
-    {ACCESS3_EXTEND, VFS_MAY_WRITE | VFS_MAY_EXEC, VFS_MAY_WRITE},
-    {ACCESS3_DELETE, VFS_MAY_WRITE | VFS_MAY_EXEC, 0},
-    {ACCESS3_EXECUTE, 0, VFS_MAY_EXEC},
-};
-
-static uint32_t access_wanted(uint32_t bits)
-{
-    uint32_t want = 0;
-    for (size_t i = 0; i < COUNT_OF(access_rows); i++) {
-        if (bits & access_rows[i].bit) {
-            want |= access_rows[i].dir | access_rows[i].file;
-        }
-    }
-    return want;
-}
-
-static uint32_t access_granted(uint32_t bits, enum vfs_type type, uint32_t granted)
-{
-    uint32_t access = 0;
-    for (size_t i = 0; i < COUNT_OF(access_rows); i++) {
-        const struct access_row *row = &access_rows[i];
-        uint32_t need = type == VFS_DIR ? row->dir : row->file;
-        if ((bits & row->bit) && need != 0 && (granted & need) == need) {
-            access |= row->bit;
-        }
-    }
-    return access;
-}
-
 /* §3.3.4. */
 static void nfs3_access(struct rpc_call *call, const struct ACCESS3args *args,
                         struct ACCESS3res *res)
@@ -178,12 +140,12 @@ static void nfs3_access(struct rpc_call *call, const struct ACCESS3args *args,
     call_begin(call, nfs_vfs(call), &caller);
     int err = vfs_get(&caller, call_bytes(args->object.data), &object);
     if (err == 0) {
-        err = vfs_access(&caller, &object, access_wanted(args->access), &granted);
+        err = vfs_access(&caller, &object, access3_wanted(args->access), &granted);
     }
     res->status = nfs3_status(err);
     if (err == 0) {
         res->resok.obj_attributes = nfs3_post_op_attr(&caller, &object);
-        res->resok.access = access_granted(args->access, object.attr.type, granted);
+        res->resok.access = access3_granted(args->access, object.attr.type, granted);
     } else {
         res->resfail.obj_attributes = nfs3_post_op_attr(&caller, &object);
     }

@@ -41,6 +41,7 @@ struct export_options {
     bool crossmnt;     /* clients go on into what is mounted below */
     bool nohide;       /* and into this one from the export above */
     bool readdirplus;  /* default true */
+    bool acl;          /* NFS_ACL is answered; default true */
     bool secure_locks; /* a lock wants the right to read; default true */
     bool manage_gids;  /* groups are those of the server's user database */
     const char *mountpoint; /* only while something is mounted there; "": on the directory itself;

@@ -57,6 +57,8 @@ static const struct word_row words[] = {
     FLAG("hide", nohide, false),
     FLAG("rdirplus", readdirplus, true),
     FLAG("nordirplus", readdirplus, false),
+    FLAG("acl", acl, true),
+    FLAG("no_acl", acl, false),
     FLAG("secure_locks", secure_locks, true),
     FLAG("insecure_locks", secure_locks, false),
     FLAG("auth_nlm", secure_locks, true),
@@ -75,8 +77,6 @@ static const struct word_row words[] = {
     {.word = "wdelay", .kind = WORD_NO_EFFECT, .why = "writes that wait share a flush anyway"},
     {.word = "no_wdelay", .kind = WORD_NO_EFFECT, .why = "there is no delay to avoid"},
     {.word = "no_subtree_check", .kind = WORD_NO_EFFECT, .why = "what we do"},
-    {.word = "no_acl", .kind = WORD_NO_EFFECT, .why = "access is decided here, not by the client"},
-    {.word = "acl", .kind = WORD_NO_EFFECT, .why = "the same"},
     {.word = "no_pnfs", .kind = WORD_NO_EFFECT, .why = "what we do"},
 
     {.word = "subtree_check",
@@ -456,13 +456,14 @@ void export_options_text(const struct export_options *options,
         }
     }
     (void)snprintf(text, EXPORT_OPTIONS_TEXT_BYTES_MAX,
-                   "%s,%s,%s,%s,%s,anonuid=%u,anongid=%u%s%s%s%s%s%s%.*s",
+                   "%s,%s,%s,%s,%s,anonuid=%u,anongid=%u%s%s%s%s%s%s%s%.*s",
                    options->rw ? "rw" : "ro", options->sync ? "sync" : "async",
                    options->secure ? "secure" : "insecure",
                    options->root_squash ? "root_squash" : "no_root_squash",
                    options->all_squash ? "all_squash" : "no_all_squash", options->anonuid,
                    options->anongid, fsid, options->crossmnt ? ",crossmnt" : "",
                    options->nohide ? ",nohide" : "", options->readdirplus ? "" : ",nordirplus",
+                   options->acl ? "" : ",no_acl",
                    options->secure_locks ? "" : ",insecure_locks", mountpoint,
                    (int)EXPORT_PATH_BYTES_MAX,
                    options->mountpoint == NULL ? "" : options->mountpoint);

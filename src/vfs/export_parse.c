@@ -47,6 +47,7 @@ static const struct export_options file_defaults = {
     .anonuid = 65534,
     .anongid = 65534,
     .readdirplus = true,
+    .acl = true,
     .secure_locks = true,
 };
 static const struct export_options argument_defaults = {
@@ -56,6 +57,7 @@ static const struct export_options argument_defaults = {
     .anonuid = 65534,
     .anongid = 65534,
     .readdirplus = true,
+    .acl = true,
     .secure_locks = true,
 };
 

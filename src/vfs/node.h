@@ -201,6 +201,41 @@ struct vfs_fsstat {
 };
 int vfs_fsstat(struct vfs_call *call, struct vfs_node *node, struct vfs_fsstat *stat) MUST_USE;
 
+/* ---- access control lists (acl.c) ---- */
+
+/* The numbers of POSIX 1003.1e draft 17, in the order of a list. */
+enum vfs_acl_tag {
+    VFS_ACL_USER_OBJ = 0x1,
+    VFS_ACL_USER = 0x2,
+    VFS_ACL_GROUP_OBJ = 0x4,
+    VFS_ACL_GROUP = 0x8,
+    VFS_ACL_MASK = 0x10,
+    VFS_ACL_OTHER = 0x20
+};
+
+struct vfs_ace {
+    uint16_t tag;
+    uint16_t perm; /* r 4, w 2, x 1 */
+    uint32_t id;   /* of VFS_ACL_USER and VFS_ACL_GROUP */
+};
+
+#define VFS_ACL_ENTRY_COUNT_MAX 1024U
+struct vfs_acl {
+    uint32_t count; /* 0: there is no list */
+    struct vfs_ace entries[VFS_ACL_ENTRY_COUNT_MAX];
+};
+
+/* The access list, made from the mode where there is none; and the list that objects made in a
+ * directory begin with. attr is filled. -EOPNOTSUPP: the file system has none, or the export hides
+ * them; -EOVERFLOW: longer than we take. */
+int vfs_getacl(struct vfs_call *call, struct vfs_node *node, struct vfs_acl *access,
+               struct vfs_acl *initial) MUST_USE;
+/* Sets both or neither; NULL: as it is; without entries: there is none then, and the mode stays.
+ * In any order. -EINVAL: no list; -EPERM: not the owner; -EACCES: an initial list, of what is no
+ * directory; and as above. */
+int vfs_setacl(struct vfs_call *call, struct vfs_node *node, const struct vfs_acl *access,
+               const struct vfs_acl *initial) MUST_USE;
+
 /* ---- names (dir.c): dir.attr, dir.before are filled where the call changes dir; dir.attr always
  * ---- */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The whole server: a stream of bytes, record marks and all, sent to a server that runs NFSv2,
- * NFSv3, MOUNT, NLM, NSM and the portmapper over a scratch export on a tmpfs of its own. Whatever
- * the bytes are, the server lives, the stream comes to its end, and no memory is lost
+ * NFSv3, NFS_ACL, MOUNT, NLM, NSM and the portmapper over a scratch export on a tmpfs of its own.
+ * Whatever the bytes are, the server lives, the stream comes to its end, and no memory is lost
  * (LeakSanitizer).
  *
  * Real handles cannot be guessed, so an input names them: 00 00 00 20 'F' 'H' k, followed by 29
@@ -16,6 +16,7 @@
 #include "server/lockd.h"
 #include "server/mount.h"
 #include "server/nfs.h"
+#include "server/nfsacl.h"
 #include "server/pmap.h"
 #include "server/spray.h"
 #include "vfs/node.h"
@@ -46,8 +47,8 @@ static struct {
     struct pmap_registry registry;
     struct spray_service spray;
     struct lockd lockd;
-    struct rpc_program programs[6];
-    const struct rpc_program *program_list[6];
+    struct rpc_program programs[7];
+    const struct rpc_program *program_list[7];
     uint8_t handles[OBJECT_COUNT][HANDLE_BYTES];
 } fuzz;
 
@@ -201,6 +202,7 @@ static void start(void)
     lockd_init(&fuzz.lockd, &fuzz.programs[4], &fuzz.programs[5]);
     const struct rpc_outcaller outcaller = {.submit = submit};
     FUZZ_CHECK(lockd_open(&fuzz.lockd, fuzz.vfs, &outcaller, 0, &err) == 0);
+    nfsacl_program_init(&fuzz.programs[6], &fuzz.nfs);
     for (size_t i = 0; i < COUNT_OF(fuzz.programs); i++) {
         fuzz.program_list[i] = &fuzz.programs[i];
     }

@@ -127,7 +127,7 @@ def main():
         with open(path, encoding='utf-8') as file:
             reader = xdrc.Reader(file.read()).read()
         sampler = Sampler(reader, rng)
-        names = [kind.name for kind in reader.types.values() if not isinstance(kind, xdrc.Enum)]
+        names = reader.aggregates()
         samples = [(number, sampler.of(name))
                    for number, name in enumerate(names) for _ in range(count)]
         if corpus:

@@ -24,6 +24,9 @@ REFUSED = [
     ('struct a { int v; } # };', ':1: cannot read'),
     ('program P {\n version V {\n  void P_NULL(void) = 0;\n } = 1;\n} = 9;',
      'P_NULL does not say its section'),
+    ('import nothing;', ':1: there is no nothing.x'),
+    ('import nfs3;\nstruct fattr3 { int v; };', ':2: fattr3 is defined twice'),
+    ('import nfs3;\nimport nfs3;', ':2: '),
     ('program P { version V {\n string P_X(void) = 0; /* RFC 1 §1 */\n } = 1; } = 9;',
      'string: procedures take'),
 ]

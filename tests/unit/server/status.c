@@ -35,6 +35,7 @@ static void words_of_the_same_name(void **state)
         {EISDIR, NFS3ERR_ISDIR},
         {EINVAL, NFS3ERR_INVAL},
         {EFBIG, NFS3ERR_FBIG},
+        {E2BIG, NFS3ERR_FBIG},
         {ENOSPC, NFS3ERR_NOSPC},
         {EROFS, NFS3ERR_ROFS},
         {EMLINK, NFS3ERR_MLINK},
