@@ -212,7 +212,8 @@ static void want(struct ask *ask, struct ask_entry *entry)
     entry->wanted_next = NULL;
     *(ask->wanted_tail != NULL ? &ask->wanted_tail->wanted_next : &ask->wanted_head) = entry;
     ask->wanted_tail = entry;
-    if (ask->idle_count > 0) {
+    /* An idle thread that has been signalled counts as idle until it runs. */
+    if (ask->wanted_count <= ask->idle_count) {
         pthread_cond_signal(&ask->wanted);
     } else if (ask->thread_count < ASK_THREAD_COUNT_MAX) {
         start_thread(ask);

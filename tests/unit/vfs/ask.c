@@ -106,6 +106,27 @@ static void who_may_not_wait_comes_again(void **state)
     assert_int_equal(atomic_load(&asked), 1);
 }
 
+/* Also right behind it, before the thread that will ask it has woken. */
+static void a_slow_question_does_not_hold_up_the_next(void **state)
+{
+    char name[ASK_KEY_BYTES];
+    for (unsigned i = 0; i < 20; i++) {
+        snprintf(name, sizeof name, "one%u", i);
+        assert_int_equal(get(*state, name, true), 0);
+        sleep_ms(5); /* its thread idles */
+        atomic_store(&gate_closed, 1);
+        snprintf(name, sizeof name, "slow%u", i);
+        assert_int_equal(get(*state, name, false), -EAGAIN);
+        snprintf(name, sizeof name, "next%u", i);
+        while (get(*state, name, false) == -EAGAIN) {
+            sleep_ms(1); /* or the test's time is over */
+        }
+        atomic_store(&gate_closed, 0);
+        snprintf(name, sizeof name, "slow%u", i);
+        assert_int_equal(get(*state, name, true), 0);
+    }
+}
+
 static void *wait_for_slow(void *arg)
 {
     return get(arg, "slow", true) == 0 ? arg : NULL;
@@ -160,6 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(answers_are_asked_once_and_kept),
         TEST(who_may_not_wait_comes_again),
+        TEST(a_slow_question_does_not_hold_up_the_next),
         TEST(known_answers_do_not_wait_for_slow_ones),
         TEST(closing_does_not_wait_for_answers),
     };
