@@ -124,7 +124,7 @@ static uint32_t wanted_of(struct pool *pool, enum pool_kind kind)
 static void fill_all(struct vfs_export *export)
 {
     static struct log_limit limit;
-    for (int kind = 0; kind < POOL_KINDS && export->pool.usable; kind++) {
+    for (enum pool_kind kind = 0; kind < POOL_KINDS && export->pool.usable; kind++) {
         int made = 0;
         do {
             uint32_t wanted = wanted_of(&export->pool, kind);
