@@ -161,7 +161,7 @@ static void finish(struct loop *loop, struct task *task, struct reply *reply)
     struct rpc_server *server = loop->server;
     uint64_t lsn = task->call.lsn;
 
-    if (lsn > 0 && lsn > atomic_load_explicit(&server->settled, memory_order_acquire)) {
+    if (lsn > 0 && park_waits(server, lsn)) {
         struct pending *pending = pending_new(task, reply);
         if (pending == NULL) {
             drc_forget(server->drc, task->entry);

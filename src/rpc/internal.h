@@ -189,6 +189,11 @@ struct loop_stats {
     _Atomic uint64_t garbage, refused_auth, cache_hits, cache_dropped, parked, held_back;
 };
 
+/* Linked by next. */
+struct pending_line {
+    struct pending *head, *tail;
+};
+
 struct loop {
     struct rpc_server *server;
     uint32_t index;
@@ -216,7 +221,7 @@ struct loop {
     struct pending *done_head, *done_tail; /* replies of tasks that lost the loop; released ones */
     struct conn *accepted;                 /* linked by newer */
     pthread_mutex_t park_lock;
-    struct pending *parked_head, *parked_tail; /* by lsn */
+    struct pending_line parked[RPC_LANE_COUNT]; /* by lsn */
     atomic_uint parked_count;
     uint32_t lost_count; /* tasks that lost this loop and have not come back */
     uint32_t held_count; /* connections that are held */
@@ -253,7 +258,7 @@ struct rpc_server {
     atomic_uint blocked_by[BLOCKED_SLOT_COUNT];
     atomic_bool reap;             /* somebody needs a descriptor */
 
-    _Atomic uint64_t settled;
+    _Atomic uint64_t settled[RPC_LANE_COUNT]; /* never below the lane's first number */
     pthread_mutex_t settled_lock;
     struct failure failures[SETTLED_FAILURE_COUNT];
     uint32_t failure_next;
@@ -357,6 +362,9 @@ void dispatch_failure(struct worker *worker, const struct pending *pending, stru
 struct pending *pending_new(const struct task *task, struct reply *reply);
 
 /* park.c */
+void park_init(struct rpc_server *server);
+/* Whether an lsn has not yet met its end. */
+bool park_waits(const struct rpc_server *server, uint64_t lsn);
 /* True: parked. False: already settled, *error says how. */
 bool park(struct loop *loop, struct pending *pending, int *error);
 /* How a settled lsn ended: 0 or -errno. */

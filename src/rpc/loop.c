@@ -81,7 +81,9 @@ void loop_close(struct loop *loop)
         loop->accepted = next;
     }
     free_pendings(loop->server, loop->done_head);
-    free_pendings(loop->server, loop->parked_head);
+    for (uint32_t lane = 0; lane < RPC_LANE_COUNT; lane++) {
+        free_pendings(loop->server, loop->parked[lane].head);
+    }
     while (loop->dead != NULL) {
         struct conn *next = loop->dead->newer;
         conn_free(loop, loop->dead);

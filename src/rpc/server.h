@@ -211,8 +211,13 @@ void rpc_server_restore(struct rpc_server *server, const struct rpc_kept_reply *
 /* Starts the threads and returns. */
 int rpc_server_run(struct rpc_server *server, struct err *err) MUST_USE;
 
-/* Everything up to lsn has met its end: error 0, it is durable; otherwise (-errno) the replies that
- * waited for it and for nothing newer are turned into failures. lsn never goes back. Any thread. */
+/* Numbers of different lanes have nothing to do with each other: each journal has one. */
+#define RPC_LANE_COUNT 64U
+#define RPC_LANE_SHIFT 56 /* the lane of an lsn is what is above */
+
+/* Everything of its lane up to lsn has met its end: error 0, it is durable; otherwise (-errno) the
+ * replies that waited for it and for nothing newer are turned into failures. lsn never goes back
+ * within its lane. Any thread. */
 void rpc_server_release(struct rpc_server *server, uint64_t lsn, int error);
 
 /* Stops taking calls, finishes the ones that run, waits a moment for parked replies to be released,

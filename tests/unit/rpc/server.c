@@ -73,7 +73,8 @@ static void increment(struct rpc_call *call, const struct word *args, struct wor
 }
 static void wait_lsn(struct rpc_call *call, const struct word *args, struct word *res)
 {
-    call->lsn = args->value;
+    /* Its first byte is the lane. */
+    call->lsn = (uint64_t)(args->value >> 24) << RPC_LANE_SHIFT | (args->value & 0xffffff);
     atomic_store(&last_lsn, args->value);
     res->value = args->value;
 }
@@ -148,7 +149,7 @@ static int tear_down(void **state)
 {
     struct fixture *fixture = *state;
     atomic_store(&gate_closed, 0);
-    rpc_server_release(fixture->server, UINT64_MAX, 0);
+    rpc_server_release(fixture->server, (UINT64_C(1) << RPC_LANE_SHIFT) - 1, 0);
     rpc_server_close(fixture->server);
     return 0;
 }
@@ -388,6 +389,33 @@ static void replies_wait_for_their_lsn(void **state)
     close(fd);
 }
 
+static void lanes_do_not_wait_for_each_other(void **state)
+{
+    const uint64_t two = (uint64_t)2 << RPC_LANE_SHIFT;
+    struct fixture *fixture = *state;
+    int fd = dial(&fixture->tcp, SOCK_STREAM);
+    uint32_t xid;
+
+    send_call(fd, 1, PROC_PARK, 9);
+    send_call(fd, 2, PROC_PARK, 0x02000004);
+    send_call(fd, 3, PROC_PARK, 0x02000005);
+    assert_true(silent(fd, 20));
+    rpc_server_release(fixture->server, two | 4, 0);
+    assert_int_equal(read_word(fd, &xid), 0x02000004);
+    rpc_server_release(fixture->server, two | 5, -EIO);
+    assert_int_equal(read_word(fd, &xid), EIO);
+    assert_true(silent(fd, 20));
+    rpc_server_release(fixture->server, 9, 0); /* what fails in one lane is no matter in another */
+    assert_int_equal(read_word(fd, &xid), 9);
+    send_call(fd, 4, PROC_PARK, 5);
+    assert_int_equal(read_word(fd, &xid), 5);
+    send_call(fd, 5, PROC_PARK, 0x01000001); /* a lane that nothing was heard of */
+    assert_true(silent(fd, 20));
+    rpc_server_release(fixture->server, (two >> 1) | 1, 0);
+    assert_int_equal(read_word(fd, &xid), 0x01000001);
+    close(fd);
+}
+
 static void a_failed_lsn_makes_a_failed_reply(void **state)
 {
     struct fixture *fixture = *state;
@@ -551,6 +579,7 @@ int main(void)
         TEST(stopping_while_loops_change_hands),
         TEST(one_client_does_not_block_all_threads),
         TEST(replies_wait_for_their_lsn),
+        TEST(lanes_do_not_wait_for_each_other),
         TEST(a_failed_lsn_makes_a_failed_reply),
         TEST(a_copy_gets_the_old_reply),
         TEST(a_copy_of_a_parked_call_is_dropped),
