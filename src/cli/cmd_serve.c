@@ -21,7 +21,7 @@ static const char help[] =
     "                     off: leave it alone\n"
     "  --state DIR        what must survive a restart (/var/lib/holdfast)\n"
     "  --grace SECONDS    after a start, only give locks back for so long (90)\n"
-    "  --journal WHERE    auto, or a file or device for the log of changes (off)\n"
+    "  --journal WHERE    off, auto (a log in each file system), or a file or device\n"
     "  --async-window MS  how long async changes may stay out of it (1000)\n"
     "  --log-level LEVEL  error, warning, notice, info or debug\n"
     "\n"

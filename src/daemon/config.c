@@ -2,6 +2,7 @@
 #include "daemon/config.h"
 
 #include "server/lockd.h"
+#include "vfs/export.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -102,7 +103,7 @@ static int set_grace(struct config *config, const char *text, struct err *err)
     return 0;
 }
 
-/* off: groups of fsync; auto: in the first export; else a path. */
+/* off: groups of fsync; auto: in each file system; else a path. */
 static int set_journal(struct config *config, const char *text, struct err *err)
 {
     if (text[0] == '\0') {
@@ -119,9 +120,9 @@ static int set_async_window(struct config *config, const char *text, struct err 
     errno = 0;
     unsigned long window_ms = strtoul(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 ||
-        window_ms > CONFIG_ASYNC_WINDOW_MS_MAX) {
+        window_ms > EXPORT_ASYNC_WINDOW_MS_MAX) {
         return err_set(err, -EINVAL, "--async-window '%s': milliseconds, up to %u", text,
-                       CONFIG_ASYNC_WINDOW_MS_MAX);
+                       EXPORT_ASYNC_WINDOW_MS_MAX);
     }
     config->async_window_ms = (uint32_t)window_ms;
     return 0;

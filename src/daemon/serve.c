@@ -23,6 +23,7 @@
 #include "server/nfs.h"
 #include "server/nfsacl.h"
 #include "server/spray.h"
+#include "vfs/journals.h"
 #include "vfs/node.h"
 
 #include <errno.h>
@@ -106,7 +107,11 @@ static int make_table(struct serve *serve, struct err *err)
     return error;
 }
 
-/* On the journal's thread. */
+/* Each journal of vfs is a lane of rpc. */
+_Static_assert(VFS_LANE_SHIFT == RPC_LANE_SHIFT && VFS_JOURNAL_COUNT_MAX <= RPC_LANE_COUNT,
+               "an lsn means the same to both");
+
+/* On the thread of a journal. */
 static void durable(void *arg, uint64_t lsn, int error)
 {
     struct serve *serve = arg;

@@ -43,8 +43,10 @@ struct batch {
     uint32_t inside; /* replies that are to come */
     bool wanted;     /* somebody waits for it */
     uint64_t lsn_last;
-    int64_t begun_ms; /* of its first lazy change */
-    int error;        /* decided while it was filled */
+    int64_t due_ms; /* when its lazy changes must be written; 0: it has none */
+    uint64_t changes;
+    uint64_t first_ns; /* when somebody began to wait; 0: nobody does */
+    int error;         /* decided while it was filled */
 };
 
 struct journal {
@@ -54,6 +56,7 @@ struct journal {
     pthread_cond_t wake;  /* for the thread: something was appended or wanted, or stop */
     pthread_cond_t left;  /* for the thread: the last one inside has left */
     pthread_cond_t moved; /* the open batch is a new one, the log has room, or all failed */
+    pthread_cond_t ended; /* a batch has met its end, or a checkpoint */
     struct batch batches[2];
     struct batch *open;
     uint64_t lsn_last;
@@ -62,12 +65,14 @@ struct journal {
     atomic_bool lazy;   /* the open batch has changes, and nobody waits for it yet */
     atomic_bool failed; /* 7 */
     atomic_uint_fast64_t settled;
+    uint64_t failed_from, failed_to; /* the last batches that failed in a row: (from, to] */
     pthread_t thread;
     /* The checkpoint's, under the lock. */
     pthread_t checkpoint_thread;
     pthread_cond_t checkpoint_wake;
     bool checkpoint_wanted;
     bool checkpoint_stopping;
+    uint64_t checkpoints_begun, checkpoints_ended;
     int64_t log_since_ms; /* when the oldest change came that the log still needs; 0: none */
     struct journal_stats stats;
 };
@@ -111,6 +116,7 @@ static void fail(struct journal *journal, int err, const char *what)
                   "the cause is gone");
     }
     pthread_cond_broadcast(&journal->moved);
+    pthread_cond_broadcast(&journal->ended);
     pthread_mutex_unlock(&journal->lock);
     if (journal->options.lost != NULL) {
         journal->options.lost(journal->options.arg);
@@ -120,24 +126,34 @@ static void fail(struct journal *journal, int err, const char *what)
 
 /* ---- one batch; the lock is held but for what waits for a device ---- */
 
+static bool is_full(const struct journal *journal, size_t size_bytes)
+{
+    return !atomic_load(&journal->failed) &&
+           !journal_log_has_room(journal->options.log, size_bytes);
+}
+
 /* Waits for room in the log. */
 static void wait_for_room(struct journal *journal, size_t size_bytes)
 {
-    while (!atomic_load(&journal->failed) &&
-           !journal_log_has_room(journal->options.log, size_bytes)) {
+    uint64_t began_ns = 0;
+    while (is_full(journal, size_bytes)) {
+        began_ns = began_ns != 0 ? began_ns : now_ns();
         journal->checkpoint_wanted = true;
         pthread_cond_signal(&journal->checkpoint_wake);
         pthread_cond_wait(&journal->moved, &journal->lock);
+    }
+    if (began_ns != 0) {
+        journal->stats.full_waits++;
+        journal->stats.full_ns += now_ns() - began_ns;
     }
 }
 
 static void note_written(struct journal *journal, const struct batch *batch, uint64_t took_ns)
 {
     struct journal_stats *stats = &journal->stats;
-    stats->batches++;
     stats->records += batch->buffer.record_count;
-    stats->bytes += batch->buffer.size_bytes;
-    stats->write_ns += took_ns;
+    journal_spread_add(&stats->batch_bytes, batch->buffer.size_bytes);
+    journal_spread_add(&stats->write_ns, took_ns);
     uint64_t used_bytes, ring_bytes;
     journal_log_fill(journal->options.log, &used_bytes, &ring_bytes);
     bool full = used_bytes > ring_bytes / 100 * CHECKPOINT_FILL_PERCENT;
@@ -176,11 +192,37 @@ static int make_durable(struct journal *journal, struct batch *batch)
 {
     int err = atomic_load(&journal->failed) ? -EIO : batch->error;
     if (err == 0 && batch->item_count > 0) {
+        size_t synced = 0;
         pthread_mutex_unlock(&journal->lock);
-        err = journal_syncer_run(journal->syncer, batch->items, batch->item_count);
+        uint64_t began_ns = now_ns();
+        err = journal_syncer_run(journal->syncer, batch->items, batch->item_count, &synced);
+        uint64_t took_ns = now_ns() - began_ns;
         pthread_mutex_lock(&journal->lock);
+        if (synced > 0) {
+            journal_spread_add(&journal->stats.sync_ns, took_ns);
+        }
     }
     return err == 0 ? write_records(journal, batch) : err;
+}
+
+static void note_settled(struct journal *journal, const struct batch *batch)
+{
+    struct journal_stats *stats = &journal->stats;
+    stats->batches++;
+    stats->changes += batch->changes;
+    journal_spread_add(&stats->batch_changes, batch->changes);
+    if (batch->first_ns != 0) {
+        journal_spread_add(&stats->wait_ns, now_ns() - batch->first_ns);
+    }
+}
+
+static void note_failure(struct journal *journal, uint64_t lsn)
+{
+    uint64_t before = atomic_load(&journal->settled);
+    if (journal->failed_to != before) {
+        journal->failed_from = before;
+    }
+    journal->failed_to = lsn;
 }
 
 static void settle(struct journal *journal, struct batch *batch)
@@ -188,10 +230,13 @@ static void settle(struct journal *journal, struct batch *batch)
     uint64_t lsn = batch->lsn_last;
     int err = make_durable(journal, batch);
     if (err != 0) {
+        note_failure(journal, lsn);
         fail(journal, err, "changes could not be made durable");
     }
-    pthread_mutex_unlock(&journal->lock);
+    note_settled(journal, batch);
     atomic_store(&journal->settled, lsn);
+    pthread_cond_broadcast(&journal->ended);
+    pthread_mutex_unlock(&journal->lock);
     if (journal->options.durable != NULL) {
         journal->options.durable(journal->options.arg, lsn, err);
     }
@@ -205,7 +250,9 @@ static void settle(struct journal *journal, struct batch *batch)
     batch->item_count = 0;
     batch->error = 0;
     batch->wanted = false;
-    batch->begun_ms = 0;
+    batch->due_ms = 0;
+    batch->changes = 0;
+    batch->first_ns = 0;
 }
 
 /* Whether to write the open batch now; else waits for a reason to. The lock is held. */
@@ -221,11 +268,10 @@ static bool is_due(struct journal *journal)
     if (batch->wanted || journal->stopping) {
         return true;
     }
-    int64_t due_ms = batch->begun_ms + journal->options.window_ms;
-    if (now_ms() >= due_ms) {
+    if (now_ms() >= batch->due_ms) {
         return true;
     }
-    struct timespec until = at_ms(due_ms);
+    struct timespec until = at_ms(batch->due_ms);
     journal->idle = true;
     pthread_cond_timedwait(&journal->wake, &journal->lock, &until);
     journal->idle = false;
@@ -260,20 +306,26 @@ static void checkpoint(struct journal *journal)
 {
     struct journal_log_mark mark;
     journal->checkpoint_wanted = false;
+    uint64_t number = ++journal->checkpoints_begun;
     journal->log_since_ms = 0; /* what is written from now on is not covered */
     journal_log_tail(journal->options.log, &mark);
     pthread_mutex_unlock(&journal->lock);
+    uint64_t began_ns = now_ns();
     int err = journal->options.checkpoint(journal->options.arg);
     if (err == 0) {
         err = journal_log_advance(journal->options.log, &mark);
     }
+    uint64_t took_ns = now_ns() - began_ns;
     pthread_mutex_lock(&journal->lock);
     if (err != 0) {
         fail(journal, err, "a checkpoint of the journal failed");
     } else {
         journal->stats.checkpoints++;
+        journal_spread_add(&journal->stats.checkpoint_ns, took_ns);
     }
+    journal->checkpoints_ended = number;
     pthread_cond_broadcast(&journal->moved);
+    pthread_cond_broadcast(&journal->ended);
 }
 
 static void *checkpoint_main(void *arg)
@@ -339,6 +391,15 @@ static void add_record(struct batch *batch, struct journal_record *record, uint6
     }
 }
 
+/* Somebody waits for this batch. */
+static void begin_waiting(struct batch *batch)
+{
+    batch->wanted = true;
+    if (batch->first_ns == 0) {
+        batch->first_ns = now_ns();
+    }
+}
+
 static void let_go(struct journal *journal)
 {
     if (--held.batch->inside == 0 && held.batch != journal->open) {
@@ -354,8 +415,7 @@ static void hold(struct journal *journal, struct batch *batch, uint64_t lsn)
     if (journal->options.log == NULL) {
         return; /* there is nowhere to keep a reply */
     }
-    CHECK(held.journal == NULL || held.journal == journal);
-    if (held.journal == journal && held.batch != batch) {
+    if (held.batch != NULL && held.batch != batch) {
         let_go(journal);
     }
     if (held.batch == NULL) {
@@ -366,6 +426,9 @@ static void hold(struct journal *journal, struct batch *batch, uint64_t lsn)
 
 uint64_t journal_append(struct journal *journal, const struct journal_change *change)
 {
+    if (held.journal != NULL && held.journal != journal) {
+        journal_leave();
+    }
     pthread_mutex_lock(&journal->lock);
     struct batch *batch = journal->open;
     uint64_t lsn = ++journal->lsn_last;
@@ -374,9 +437,13 @@ uint64_t journal_append(struct journal *journal, const struct journal_change *ch
         add_record(batch, &change->records[i], lsn);
     }
     batch->lsn_last = lsn;
-    batch->wanted = batch->wanted || !change->lazy;
-    if (change->lazy && batch->begun_ms == 0) {
-        batch->begun_ms = now_ms();
+    batch->changes++;
+    if (!change->lazy) {
+        begin_waiting(batch);
+    }
+    if (change->lazy) {
+        int64_t due_ms = now_ms() + change->window_ms;
+        batch->due_ms = batch->due_ms == 0 || due_ms < batch->due_ms ? due_ms : batch->due_ms;
     }
     atomic_store(&journal->lazy, !batch->wanted);
     if (change->holds) {
@@ -400,24 +467,25 @@ uint64_t journal_append(struct journal *journal, const struct journal_change *ch
 void journal_admit(struct journal *journal)
 {
     /* Whoever holds a batch is waited for, and must not wait. */
-    if (journal->options.log == NULL || held.journal == journal) {
+    if (journal->options.log == NULL || held.journal != NULL) {
         return;
     }
     size_t half = journal_log_batch_bytes_max(journal->options.log) / 2;
     size_t limit = half < BATCH_BYTES_SOFT ? half : BATCH_BYTES_SOFT;
     pthread_mutex_lock(&journal->lock);
+    journal->stats.admit_waits += journal->open->buffer.size_bytes > limit;
     while (journal->open->buffer.size_bytes > limit && !atomic_load(&journal->failed)) {
-        journal->open->wanted = true;
+        begin_waiting(journal->open);
         pthread_cond_signal(&journal->wake);
         pthread_cond_wait(&journal->moved, &journal->lock);
     }
     pthread_mutex_unlock(&journal->lock);
 }
 
-void journal_reply(struct journal *journal, const struct journal_caller *caller,
-                   const uint8_t *bytes, uint32_t size_bytes)
+void journal_reply(const struct journal_caller *caller, const uint8_t *bytes, uint32_t size_bytes)
 {
-    if (held.journal != journal) {
+    struct journal *journal = held.journal;
+    if (journal == NULL) {
         return;
     }
     struct journal_record record = {
@@ -432,14 +500,25 @@ void journal_reply(struct journal *journal, const struct journal_caller *caller,
     pthread_mutex_unlock(&journal->lock);
 }
 
-void journal_leave(struct journal *journal)
+void journal_leave(void)
 {
-    if (held.journal != journal) {
+    struct journal *journal = held.journal;
+    if (journal == NULL) {
         return;
     }
     pthread_mutex_lock(&journal->lock);
     let_go(journal);
     pthread_mutex_unlock(&journal->lock);
+}
+
+/* The lock is held. */
+static void want_open_batch(struct journal *journal)
+{
+    if (!journal->open->wanted) {
+        begin_waiting(journal->open);
+        atomic_store(&journal->lazy, false);
+        pthread_cond_signal(&journal->wake);
+    }
 }
 
 void journal_want(struct journal *journal, uint64_t lsn)
@@ -448,12 +527,54 @@ void journal_want(struct journal *journal, uint64_t lsn)
         return;
     }
     pthread_mutex_lock(&journal->lock);
-    if (lsn <= journal->open->lsn_last && !journal->open->wanted) {
-        journal->open->wanted = true;
-        atomic_store(&journal->lazy, false);
-        pthread_cond_signal(&journal->wake);
+    if (lsn <= journal->open->lsn_last) {
+        want_open_batch(journal);
     }
     pthread_mutex_unlock(&journal->lock);
+}
+
+void journal_push(struct journal *journal)
+{
+    if (atomic_load(&journal->lazy)) {
+        journal_want(journal, atomic_load(&journal->settled) + 1);
+    }
+}
+
+/* The lock is held. */
+static int wait_for(struct journal *journal, uint64_t lsn)
+{
+    if (lsn > atomic_load(&journal->settled) && lsn <= journal->open->lsn_last) {
+        want_open_batch(journal);
+    }
+    while (lsn > atomic_load(&journal->settled)) {
+        pthread_cond_wait(&journal->ended, &journal->lock);
+    }
+    return lsn > journal->failed_from && lsn <= journal->failed_to ? -EIO : 0;
+}
+
+int journal_wait(struct journal *journal, uint64_t lsn)
+{
+    CHECK(held.journal != journal);
+    pthread_mutex_lock(&journal->lock);
+    int err = wait_for(journal, lsn);
+    pthread_mutex_unlock(&journal->lock);
+    return err;
+}
+
+int journal_checkpoint(struct journal *journal)
+{
+    CHECK(held.journal != journal);
+    pthread_mutex_lock(&journal->lock);
+    int err = wait_for(journal, journal->lsn_last);
+    uint64_t number = journal->checkpoints_begun + 1; /* one that runs may have begun too early */
+    while (err == 0 && journal->options.log != NULL && journal->checkpoints_ended < number &&
+           !atomic_load(&journal->failed)) {
+        journal->checkpoint_wanted = true;
+        pthread_cond_signal(&journal->checkpoint_wake);
+        pthread_cond_wait(&journal->ended, &journal->lock);
+    }
+    pthread_mutex_unlock(&journal->lock);
+    return err == 0 ? journal_error(journal) : err;
 }
 
 uint64_t journal_settled(const struct journal *journal)
@@ -470,7 +591,10 @@ void journal_stats(struct journal *journal, struct journal_stats *stats)
 {
     pthread_mutex_lock(&journal->lock);
     *stats = journal->stats;
+    stats->waiting = journal->lsn_last - atomic_load(&journal->settled);
     pthread_mutex_unlock(&journal->lock);
+    stats->error = journal_error(journal);
+    stats->has_log = journal->options.log != NULL;
     if (journal->options.log != NULL) {
         journal_log_fill(journal->options.log, &stats->used_bytes, &stats->ring_bytes);
     }
@@ -486,6 +610,7 @@ static void free_all(struct journal *journal)
     pthread_cond_destroy(&journal->wake);
     pthread_cond_destroy(&journal->left);
     pthread_cond_destroy(&journal->moved);
+    pthread_cond_destroy(&journal->ended);
     pthread_cond_destroy(&journal->checkpoint_wake);
     pthread_mutex_destroy(&journal->lock);
     free(journal);
@@ -518,6 +643,7 @@ int journal_open(const struct journal_options *options, struct journal **result,
     pthread_condattr_destroy(&monotonic);
     pthread_cond_init(&journal->left, NULL);
     pthread_cond_init(&journal->moved, NULL);
+    pthread_cond_init(&journal->ended, NULL);
     if (options->log != NULL) {
         journal->lsn_last = journal_log_last_lsn(options->log);
         atomic_init(&journal->settled, journal->lsn_last);

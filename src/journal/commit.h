@@ -26,6 +26,7 @@
 #include "base/err.h"
 #include "journal/log.h"
 #include "journal/record.h"
+#include "journal/stats.h"
 #include "journal/sync.h"
 
 struct journal;
@@ -45,8 +46,6 @@ struct journal_options {
     /* An epoch has been begun (journal_log_begin). Taken over when journal_open succeeds; may be
      * NULL. */
     struct journal_log *log;
-    /* How long a change that nobody waits for may stay out of the log. */
-    uint32_t window_ms;
 };
 
 int journal_open(const struct journal_options *options, struct journal **journal,
@@ -61,8 +60,9 @@ struct journal_change {
     size_t item_count;
     struct journal_record *records;
     size_t record_count; /* 0 without a log */
-    bool lazy;           /* nobody waits for it: the window counts */
-    bool holds;          /* a reply follows from this thread */
+    bool lazy;           /* nobody waits for it; it may stay out of the log for so long: */
+    uint32_t window_ms;
+    bool holds; /* a reply follows from this thread */
 };
 
 /* Before the locks of a change are taken: waits while the log is so full, or the batch so long,
@@ -72,15 +72,23 @@ void journal_admit(struct journal *journal);
 /* Takes over the items. Never waits for a device. Any thread. Returns an lsn > 0. */
 uint64_t journal_append(struct journal *journal, const struct journal_change *change);
 
-/* The reply to the change that this thread appended last with `holds`, if there is one: kept for
- * the caller, with the change. Longer ones than JOURNAL_REPLY_BYTES_MAX are not. */
-void journal_reply(struct journal *journal, const struct journal_caller *caller,
-                   const uint8_t *bytes, uint32_t size_bytes);
+/* The reply to the change that this thread appended last with `holds`, to whichever journal, if
+ * there is one: kept for the caller, with the change. Longer ones than JOURNAL_REPLY_BYTES_MAX are
+ * not. */
+void journal_reply(const struct journal_caller *caller, const uint8_t *bytes, uint32_t size_bytes);
 /* There is no reply to be kept. */
-void journal_leave(struct journal *journal);
+void journal_leave(void);
 
 /* Somebody waits for this lsn after all. */
 void journal_want(struct journal *journal, uint64_t lsn);
+/* Nothing that was appended stays out of the log any longer than it must. */
+void journal_push(struct journal *journal);
+/* Waits for what was appended: 0, or -EIO when it could not be made durable. The thread must not be
+ * about to give a reply (journal_leave). */
+int journal_wait(struct journal *journal, uint64_t lsn) MUST_USE;
+/* Waits until everything that was appended so far is in the file systems, so that the log need not
+ * remember it. 0 or -EIO. Without a log: journal_wait. */
+int journal_checkpoint(struct journal *journal) MUST_USE;
 
 /* The newest lsn that has met its end, whichever. Any thread. */
 uint64_t journal_settled(const struct journal *journal);
@@ -88,14 +96,7 @@ uint64_t journal_settled(const struct journal *journal);
 /* 0, or -EIO when nothing can be made durable any more. Any thread. */
 int journal_error(const struct journal *journal);
 
-struct journal_stats {
-    uint64_t batches; /* written to the log */
-    uint64_t records;
-    uint64_t bytes;
-    uint64_t write_ns; /* of all durable writes */
-    uint64_t checkpoints;
-    uint64_t used_bytes, ring_bytes;
-};
+/* Any thread. */
 void journal_stats(struct journal *journal, struct journal_stats *stats);
 
 /* Finishes what was appended, empties the log with a last checkpoint, stops the threads, frees. 0,

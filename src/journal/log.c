@@ -16,7 +16,8 @@
 
 struct journal_log {
     struct disk *disk;
-    pthread_mutex_t lock; /* for what follows */
+    pthread_mutex_t superblock_lock; /* whoever writes one; taken before the other */
+    pthread_mutex_t lock;            /* for what follows */
     struct journal_superblock superblock;
     uint64_t tail_offset;
     uint64_t tail_seq;
@@ -35,7 +36,7 @@ static void *aligned(size_t size_bytes)
 
 /* ---- the superblock ---- */
 
-/* The other slot; durable. The lock is not held: only one thread writes superblocks. */
+/* The other slot; durable. */
 static int write_superblock(struct disk *disk, struct journal_superblock *superblock)
 {
     uint8_t *block = aligned(JOURNAL_BLOCK_BYTES);
@@ -361,6 +362,7 @@ int journal_log_open(struct disk *disk, struct journal_log **result, struct err 
         free(log);
         return error;
     }
+    pthread_mutex_init(&log->superblock_lock, NULL);
     pthread_mutex_init(&log->lock, NULL);
     *result = log;
     return 0;
@@ -372,6 +374,7 @@ void journal_log_close(struct journal_log *log)
         return;
     }
     disk_close(log->disk);
+    pthread_mutex_destroy(&log->superblock_lock);
     pthread_mutex_destroy(&log->lock);
     free(log->found);
     free(log);
@@ -416,6 +419,16 @@ static int replace_superblock(struct journal_log *log, struct journal_superblock
     return err;
 }
 
+static void set_exports(struct journal_superblock *superblock,
+                        const struct journal_export *exports, uint32_t export_count)
+{
+    CHECK_OP(export_count, <=, JOURNAL_EXPORT_COUNT_MAX);
+    superblock->export_count = export_count;
+    if (export_count > 0) {
+        memcpy(superblock->exports, exports, export_count * sizeof *exports);
+    }
+}
+
 int journal_log_begin(struct journal_log *log, const struct journal_export *exports,
                       uint32_t export_count)
 {
@@ -424,11 +437,7 @@ int journal_log_begin(struct journal_log *log, const struct journal_export *expo
     next.head_offset = log->tail_offset;
     next.head_seq = log->tail_seq;
     next.head_lsn = log->tail_lsn;
-    CHECK_OP(export_count, <=, JOURNAL_EXPORT_COUNT_MAX);
-    next.export_count = export_count;
-    if (export_count > 0) {
-        memcpy(next.exports, exports, export_count * sizeof *exports);
-    }
+    set_exports(&next, exports, export_count);
     free(log->found);
     log->found = NULL;
     log->found_count = 0;
@@ -506,6 +515,23 @@ bool journal_log_has_room(struct journal_log *log, size_t size_bytes)
     return room;
 }
 
+int journal_log_try(struct journal_log *log, size_t size_bytes)
+{
+    size_t disk_bytes = journal_batch_disk_bytes(size_bytes);
+    uint64_t place = place_for(log, disk_bytes); /* nobody else is here yet */
+    uint8_t *zeros = place != 0 ? aligned(disk_bytes) : NULL;
+    if (zeros == NULL) {
+        return place == 0 ? -ENOSPC : -ENOMEM;
+    }
+    memset(zeros, 0, disk_bytes);
+    int err = disk_write(log->disk, place, zeros, disk_bytes, true);
+    free(zeros);
+    if (err != 0) {
+        set_failed(log);
+    }
+    return err;
+}
+
 static uint64_t now_ns(void)
 {
     struct timespec now;
@@ -554,22 +580,42 @@ void journal_log_tail(struct journal_log *log, struct journal_log_mark *mark)
     pthread_mutex_unlock(&log->lock);
 }
 
-int journal_log_advance(struct journal_log *log, const struct journal_log_mark *mark)
+/* The superblock as it is, to be changed and written. Returns with superblock_lock. */
+static int begin_superblock(struct journal_log *log, struct journal_superblock *next)
 {
+    pthread_mutex_lock(&log->superblock_lock);
     pthread_mutex_lock(&log->lock);
-    struct journal_superblock next = log->superblock;
+    *next = log->superblock;
     bool failed = log->failed;
     pthread_mutex_unlock(&log->lock);
-    if (failed) {
-        return -EIO;
+    return failed ? -EIO : 0;
+}
+
+int journal_log_advance(struct journal_log *log, const struct journal_log_mark *mark)
+{
+    struct journal_superblock next;
+    int err = begin_superblock(log, &next);
+    if (err == 0 && mark->seq != next.head_seq) {
+        next.head_offset = mark->offset;
+        next.head_seq = mark->seq;
+        next.head_lsn = mark->lsn;
+        err = replace_superblock(log, &next);
     }
-    if (mark->seq == next.head_seq) {
-        return 0;
+    pthread_mutex_unlock(&log->superblock_lock);
+    return err;
+}
+
+int journal_log_name_exports(struct journal_log *log, const struct journal_export *exports,
+                             uint32_t export_count)
+{
+    struct journal_superblock next;
+    int err = begin_superblock(log, &next);
+    if (err == 0) {
+        set_exports(&next, exports, export_count);
+        err = replace_superblock(log, &next);
     }
-    next.head_offset = mark->offset;
-    next.head_seq = mark->seq;
-    next.head_lsn = mark->lsn;
-    return replace_superblock(log, &next);
+    pthread_mutex_unlock(&log->superblock_lock);
+    return err;
 }
 
 void journal_log_fill(struct journal_log *log, uint64_t *used_bytes, uint64_t *ring_bytes)

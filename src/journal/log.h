@@ -9,7 +9,8 @@
  *     journal_log_write   a batch more, durable when it returns
  *     journal_log_advance the head moves: everything before the mark is in the file systems
  *
- * One thread opens, loads and begins. Then one thread writes and one may advance, at the same time.
+ * One thread opens, loads and begins. Then one thread writes, and at the same time others may
+ * advance, and say which exports there are.
  */
 #ifndef JOURNAL_LOG_H
 #define JOURNAL_LOG_H
@@ -71,6 +72,10 @@ void journal_buffer_free(struct journal_buffer *buffer);
 bool journal_log_has_room(struct journal_log *log, size_t size_bytes);
 size_t journal_log_batch_bytes_max(const struct journal_log *log);
 
+/* A durable write of so many bytes, zeros, where the next batch will go: to see how long it takes.
+ * Between journal_log_begin and the first journal_log_write. */
+int journal_log_try(struct journal_log *log, size_t size_bytes) MUST_USE;
+
 /* Durable when it returns 0. -ENOSPC: no room, nothing was done; anything else: the log has failed,
  * and nothing will be written to it any more (invariant 6). */
 int journal_log_write(struct journal_log *log, struct journal_buffer *buffer) MUST_USE;
@@ -84,6 +89,9 @@ struct journal_log_mark {
 /* Behind the last batch that was written. */
 void journal_log_tail(struct journal_log *log, struct journal_log_mark *mark);
 int journal_log_advance(struct journal_log *log, const struct journal_log_mark *mark) MUST_USE;
+/* From now on for these exports. Durable when it returns 0. */
+int journal_log_name_exports(struct journal_log *log, const struct journal_export *exports,
+                             uint32_t export_count) MUST_USE;
 
 /* Bytes from head to tail, and of the ring. */
 void journal_log_fill(struct journal_log *log, uint64_t *used_bytes, uint64_t *ring_bytes);

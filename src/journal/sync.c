@@ -183,10 +183,11 @@ static void want_helpers(struct journal_syncer *syncer, size_t wanted)
 }
 
 int journal_syncer_run(struct journal_syncer *syncer, const struct journal_item *items,
-                       size_t count)
+                       size_t count, size_t *synced)
 {
     pthread_mutex_lock(&syncer->lock);
     int err = prepare(syncer, items, count);
+    *synced = err == 0 ? syncer->count : 0;
     if (err == 0) {
         syncer->next = 0;
         syncer->unfinished = syncer->count;

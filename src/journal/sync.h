@@ -30,8 +30,9 @@ typedef int journal_sync_call(void *arg, int fd, enum journal_how how);
 struct journal_syncer *journal_syncer_new(journal_sync_call *sync, void *arg);
 void journal_syncer_free(struct journal_syncer *syncer);
 
-/* 0 when all have succeeded; the first -errno otherwise. One caller at a time. Releases nothing. */
+/* 0 when all have succeeded; the first -errno otherwise. *synced is how many there were to sync.
+ * One caller at a time. Releases nothing. */
 int journal_syncer_run(struct journal_syncer *syncer, const struct journal_item *items,
-                       size_t count) MUST_USE;
+                       size_t count, size_t *synced) MUST_USE;
 
 #endif

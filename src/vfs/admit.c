@@ -214,7 +214,8 @@ static void judge_anew(struct vfs *vfs, const struct vfs_export *export,
         answer->err = answer->err == -ENOMEDIUM ? -EACCES : answer->err;
         if (client != NULL) {
             answer->options = client->options;
-            answer->options.mountpoint = NULL; /* the table's */
+            answer->options.mountpoint = NULL; /* the table's, */
+            answer->options.journal = NULL;    /* the same */
         }
     }
     answer->until_s = names.asked ? clock_s() + NAMES_GOOD_S : INT64_MAX;

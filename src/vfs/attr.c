@@ -163,9 +163,11 @@ void attr_note_lsn(struct vfs_call *call, struct vfs_object *object)
         lsn = atomic_load(&object->lsn);
         lock_end(call->vfs, &set);
     }
-    if (UNLIKELY(lsn > call->lsn) && lsn > journal_settled(call->vfs->journal)) {
-        call->lsn = lsn;
-        journal_want(call->vfs->journal, lsn);
+    struct journal *journal = object->export->intent->journal;
+    if (UNLIKELY(lsn > 0) && lsn > journal_settled(journal)) {
+        journal_want(journal, lsn);
+        int err = intent_depend(call, object->export, lsn);
+        (void)err; /* what has failed is there to be seen all the same */
     }
 }
 

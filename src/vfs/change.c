@@ -86,10 +86,15 @@ static void read_after(struct change *change, int *err)
     }
 }
 
+static struct journal *journal_of(const struct change *change)
+{
+    return change->nodes[0]->export->intent->journal;
+}
+
 /* A change that will never be durable is not begun. */
 static int admit(struct change *change, const struct vfs_export *export)
 {
-    struct journal *journal = change->call->vfs->journal;
+    struct journal *journal = export->intent->journal;
     change->logged = change->op != JOURNAL_OP_NONE && export->logged;
     change->journaled =
         change->logged || (change->op != JOURNAL_OP_NONE && change->call->options->sync);
@@ -295,7 +300,14 @@ static uint32_t items_of(const struct change *change, enum journal_how how,
     return count;
 }
 
-static void append(struct change *change, enum journal_how how)
+static uint32_t window_of(const struct vfs_call *call)
+{
+    const struct export_options *options = call->options;
+    return options->has_async_window ? options->async_window_ms
+                                     : call->vfs->options.async_window_ms;
+}
+
+static int append(struct change *change, enum journal_how how)
 {
     struct journal_item items[CHANGE_NODES_MAX + 1];
     struct vfs_call *call = change->call;
@@ -305,18 +317,17 @@ static void append(struct change *change, enum journal_how how)
         .records = change->records,
         .record_count = change->record_count,
         .lazy = !call->options->sync,
+        .window_ms = window_of(call),
         .holds = call->replies,
     };
-    uint64_t lsn = journal_append(call->vfs->journal, &appended);
+    uint64_t lsn = journal_append(journal_of(change), &appended);
     for (uint32_t i = 0; i < change->count; i++) {
         atomic_store(&change->nodes[i]->object->lsn, lsn);
     }
     if (change->made != NULL) {
         atomic_store(&change->made->lsn, lsn);
     }
-    if (call->options->sync) {
-        call->lsn = lsn;
-    }
+    return call->options->sync ? intent_depend(call, change->nodes[0]->export, lsn) : 0;
 }
 
 static void restore_lsn(struct change *change)
@@ -327,9 +338,10 @@ static void restore_lsn(struct change *change)
             struct vfs_object *object = change->nodes[i]->object;
             atomic_store(&object->lsn, change->lsn_before[i]);
             /* A failure tells of the state it met. */
-            if (change->call->options->sync && change->lsn_before[i] > change->call->lsn &&
-                change->lsn_before[i] > journal_settled(change->call->vfs->journal)) {
-                change->call->lsn = change->lsn_before[i];
+            if (change->call->options->sync &&
+                change->lsn_before[i] > journal_settled(journal_of(change))) {
+                int err = intent_depend(change->call, object->export, change->lsn_before[i]);
+                (void)err;
             }
         }
     }
@@ -346,7 +358,7 @@ int change_end(struct change *change, int err, enum journal_how how)
     read_after(change, &err);
     if (change->journaled && err == 0) {
         finish_records(change);
-        append(change, how);
+        err = append(change, how);
     } else if (change->journaled) {
         restore_lsn(change);
     }

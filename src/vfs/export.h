@@ -26,6 +26,7 @@
 #define EXPORT_CLIENT_COUNT_MAX 4096U    /* of one entry */
 #define EXPORT_RESOLVED_COUNT_MAX 65536U /* addresses behind one name or netgroup */
 #define EXPORT_PROBLEM_COUNT_MAX 1000U
+#define EXPORT_ASYNC_WINDOW_MS_MAX 60000U
 
 struct export_peer;
 
@@ -46,6 +47,11 @@ struct export_options {
     bool manage_gids;  /* groups are those of the server's user database */
     const char *mountpoint; /* only while something is mounted there; "": on the directory itself;
                              * NULL: always. The table's memory */
+    bool has_async_window;
+    uint32_t async_window_ms; /* how long what `async` acknowledged may stay out of the journal */
+    const char *journal; /* the log of its file system: "off", "auto" or a path; NULL: what the
+                          * server was told. The same for all clients of an entry. The table's
+                          * memory */
     bool has_fsid;     /* the same for all clients of an entry, and no two entries have the same */
     bool fsid_is_root; /* fsid=0 or fsid=root */
     uint8_t fsid[16];  /* fsid=number: in the last four bytes, big-endian; fsid=UUID: as it is */
@@ -195,7 +201,7 @@ bool export_client_matches(const struct export_client *client, const struct sock
                            const struct export_peer *names);
 
 /* The options as exports(5) words, "rw,sync,...", always NUL-terminated. */
-#define EXPORT_OPTIONS_TEXT_BYTES_MAX 1536U
+#define EXPORT_OPTIONS_TEXT_BYTES_MAX 2560U
 void export_options_text(const struct export_options *options,
                          char text[EXPORT_OPTIONS_TEXT_BYTES_MAX]);
 

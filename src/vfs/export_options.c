@@ -71,6 +71,8 @@ static const struct word_row words[] = {
     {.word = "mountpoint=", .kind = WORD_VALUE},
     {.word = "mp", .kind = WORD_VALUE},
     {.word = "mp=", .kind = WORD_VALUE},
+    {.word = "journal=", .kind = WORD_VALUE},
+    {.word = "async_window=", .kind = WORD_VALUE},
     {.word = "sec=", .kind = WORD_VALUE},
     {.word = "xprtsec=", .kind = WORD_VALUE},
 
@@ -257,6 +259,49 @@ static bool set_mountpoint(struct export_context *context, const char *path,
     return options->mountpoint != NULL;
 }
 
+/* Ours: what the admin of a server decides for each file system. */
+static bool set_journal(struct export_context *context, const char *value,
+                        struct export_options *options)
+{
+    if ((value[0] != '/' && strcmp(value, "off") != 0 && strcmp(value, "auto") != 0) ||
+        strlen(value) > EXPORT_PATH_BYTES_MAX) {
+        export_error(context,
+                     "'journal=%.64s': 'off', 'auto', or the path of a file or block device, which "
+                     "begins with '/' and has no more than %u bytes, is meant",
+                     value, EXPORT_PATH_BYTES_MAX);
+        return false;
+    }
+    options->journal = export_keep(context, value);
+    return options->journal != NULL;
+}
+
+/* "500", "500ms" or "2s". */
+static bool set_async_window(struct export_context *context, const char *value,
+                             struct export_options *options)
+{
+    char digits[16];
+    uint64_t number = 0;
+    size_t bytes = strspn(value, "0123456789");
+    const char *unit = value + bytes;
+    bool seconds = strcmp(unit, "s") == 0;
+    bool ok = bytes < sizeof digits && (seconds || *unit == '\0' || strcmp(unit, "ms") == 0);
+    if (ok) {
+        memcpy(digits, value, bytes);
+        digits[bytes] = '\0';
+        ok = export_number(digits, EXPORT_ASYNC_WINDOW_MS_MAX / (seconds ? 1000 : 1), &number);
+    }
+    if (!ok) {
+        export_error(context,
+                     "'async_window=%s': milliseconds, or a number with ms or s behind it, up to "
+                     "%us",
+                     value, EXPORT_ASYNC_WINDOW_MS_MAX / 1000);
+        return false;
+    }
+    options->has_async_window = true;
+    options->async_window_ms = (uint32_t)number * (seconds ? 1000 : 1);
+    return true;
+}
+
 static bool is_one_of(const char *word, const char *const *list)
 {
     for (; *list != NULL; list++) {
@@ -318,6 +363,12 @@ static bool set_value(struct export_context *context, const char *word, char *va
     }
     if (word[0] == 'm') {
         return set_mountpoint(context, value, options);
+    }
+    if (strcmp(word, "journal=") == 0) {
+        return set_journal(context, value, options);
+    }
+    if (strcmp(word, "async_window=") == 0) {
+        return set_async_window(context, value, options);
     }
     if (strcmp(word, "sec=") == 0) {
         bool ok = flavors(context, word, value, sys, other_sec, &state->sys_now);
@@ -434,6 +485,8 @@ void export_options_text(const struct export_options *options,
                          char text[EXPORT_OPTIONS_TEXT_BYTES_MAX])
 {
     char fsid[48] = "";
+    char window[32] = "";
+    const char *journal = options->journal != NULL ? options->journal : "";
     const char *mountpoint = options->mountpoint == NULL         ? ""
                              : options->mountpoint[0] == '\0' ? ",mountpoint"
                                                                : ",mountpoint=";
@@ -455,8 +508,11 @@ void export_options_text(const struct export_options *options,
                 b[14], b[15]);
         }
     }
+    if (options->has_async_window) {
+        (void)snprintf(window, sizeof window, ",async_window=%ums", options->async_window_ms);
+    }
     (void)snprintf(text, EXPORT_OPTIONS_TEXT_BYTES_MAX,
-                   "%s,%s,%s,%s,%s,anonuid=%u,anongid=%u%s%s%s%s%s%s%s%.*s",
+                   "%s,%s,%s,%s,%s,anonuid=%u,anongid=%u%s%s%s%s%s%s%s%.*s%s%.*s%s",
                    options->rw ? "rw" : "ro", options->sync ? "sync" : "async",
                    options->secure ? "secure" : "insecure",
                    options->root_squash ? "root_squash" : "no_root_squash",
@@ -466,5 +522,7 @@ void export_options_text(const struct export_options *options,
                    options->acl ? "" : ",no_acl",
                    options->secure_locks ? "" : ",insecure_locks", mountpoint,
                    (int)EXPORT_PATH_BYTES_MAX,
-                   options->mountpoint == NULL ? "" : options->mountpoint);
+                   options->mountpoint == NULL ? "" : options->mountpoint,
+                   journal[0] != '\0' ? ",journal=" : "", (int)EXPORT_PATH_BYTES_MAX, journal,
+                   window);
 }

@@ -210,7 +210,6 @@ static int place_for(struct builder *builder, struct vfs_export *export, bool ha
         return no_memory(builder);
     }
     (*place)->export = reuse(builder, export);
-    intent_adopt(builder->vfs, (*place)->export);
     return 0;
 }
 
@@ -510,15 +509,17 @@ static void mark_crossings(const struct export_set *set)
     }
 }
 
-/* Waits until nobody has a reference but the old set. False: it took too long. */
+/* Waits until nobody has a reference but the old set, and the intent of one with a log. False: it
+ * took too long. */
 static bool release(struct vfs *vfs, struct vfs_export *export, const char *path)
 {
     uint32_t locked = 0;
     bool is_free = false;
     for (int i = 0; i < RELEASE_WAITS_MAX && !is_free; i++) {
         locked += range_locks_release_export(vfs, export);
+        journal_push(export->intent->journal);
         object_purge(export);
-        is_free = atomic_load(&export->ref_count) == 1;
+        is_free = atomic_load(&export->ref_count) == (export->logged ? 2U : 1U);
         if (!is_free) {
             (void)nanosleep(&(struct timespec){.tv_nsec = RELEASE_WAIT_MS * 1000000L}, NULL);
         }
@@ -544,8 +545,9 @@ uint32_t export_set_publish(struct vfs *vfs, struct export_set *set)
         if (export == NULL || export_set_place_of(set, export) != NULL) {
             continue;
         }
-        in_use += !release(vfs, export, old->places[i].path);
+        bool is_free = release(vfs, export, old->places[i].path);
+        in_use += !is_free && !export->logged; /* the others are counted below */
     }
     export_set_put(old);
-    return in_use;
+    return in_use + intent_part(vfs, set);
 }

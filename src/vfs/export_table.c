@@ -267,6 +267,42 @@ static bool agree_on_fsid(struct export_context *context, const char *path,
     return true;
 }
 
+/* The first client that says journal=, NULL if none does. */
+static const struct export_client *journal_client(const struct export_client *clients,
+                                                  uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (clients[i].options.journal != NULL) {
+            return &clients[i];
+        }
+    }
+    return NULL;
+}
+
+/* The changes of all clients of a directory go into one journal. *journal is what it is, NULL if no
+ * client says it. False after an error. */
+static bool agree_on_journal(struct export_context *context, const char *path,
+                             const struct export_entry *entry, const struct export_client *clients,
+                             uint32_t client_count, const char **journal)
+{
+    char text[256];
+    const struct export_client *first =
+        entry == NULL ? NULL : journal_client(entry->clients, entry->client_count);
+    if (first == NULL) {
+        first = journal_client(clients, client_count);
+    }
+    *journal = first == NULL ? NULL : first->options.journal;
+    for (uint32_t i = 0; i < client_count; i++) {
+        const char *other = clients[i].options.journal;
+        if (other != NULL && strcmp(other, *journal) != 0) {
+            export_error(context, "%s has another journal= at %s; one directory has one", path,
+                         place(first, text, sizeof text));
+            return false;
+        }
+    }
+    return true;
+}
+
 static struct export_entry *add_entry(struct export_context *context, const char *path)
 {
     struct export_table *table = context->table;
@@ -303,10 +339,13 @@ static bool append_client(struct export_context *context, struct export_entry *e
     return true;
 }
 
-static void set_fsid(struct export_entry *entry, const struct export_options *fsid)
+/* What all clients of a directory have in common. */
+static void set_common(struct export_entry *entry, const struct export_options *fsid,
+                       const char *journal)
 {
     for (uint32_t i = 0; i < entry->client_count; i++) {
         struct export_options *options = &entry->clients[i].options;
+        options->journal = journal;
         options->has_fsid = fsid->has_fsid;
         options->fsid_is_root = fsid->fsid_is_root;
         memcpy(options->fsid, fsid->fsid, sizeof options->fsid);
@@ -318,11 +357,13 @@ void export_table_join(struct export_context *context, const char *path,
 {
     struct export_entry *entry = find_entry(context->table, path);
     const struct export_client *fsid;
+    const char *journal;
     uint32_t taken = 0;
 
     if (entry != NULL && entry->client_count + client_count > EXPORT_CLIENT_COUNT_MAX) {
         export_error(context, "more than %u clients of %s", EXPORT_CLIENT_COUNT_MAX, path);
-    } else if (agree_on_fsid(context, path, entry, clients, client_count, &fsid)) {
+    } else if (agree_on_fsid(context, path, entry, clients, client_count, &fsid) &&
+               agree_on_journal(context, path, entry, clients, client_count, &journal)) {
         struct export_options fsid_options =
             fsid == NULL ? (struct export_options){0} : fsid->options;
         if (entry == NULL) {
@@ -336,7 +377,7 @@ void export_table_join(struct export_context *context, const char *path,
             taken++;
         }
         if (entry != NULL) {
-            set_fsid(entry, &fsid_options);
+            set_common(entry, &fsid_options, journal);
         }
     }
     for (uint32_t i = taken; i < client_count; i++) {

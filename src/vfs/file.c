@@ -193,7 +193,7 @@ static void note_unstable(struct vfs_object *object, uint64_t offset, uint32_t s
 static void note_stable(struct change *change, uint64_t offset, const uint8_t *bytes, uint32_t size)
 {
     struct vfs_node *node = change->nodes[0];
-    if (size <= change->call->vfs->write_bytes_max) {
+    if (size <= node->export->intent->speed.write_bytes_max) {
         change_data(change, 0, offset, bytes, size);
     } else {
         change_sync_data(change, 0);
@@ -247,7 +247,7 @@ static bool commit_little(struct change *change, int fd, uint8_t *buffer)
     }
     if (end > unstable->begin) {
         uint64_t size = end - unstable->begin;
-        if (size > change->call->vfs->write_bytes_max ||
+        if (size > node->export->intent->speed.write_bytes_max ||
             read_all(fd, buffer, (size_t)size, unstable->begin) != (ssize_t)size) {
             return false;
         }

@@ -7,6 +7,7 @@
  *     .holdfast/pool/      empty inodes for new files and directories (pool.c)
  *     .holdfast/staging/   what replay has taken from a wrong name (replay.c)
  *     .holdfast/journal    the log, if it is kept here (intent.c)
+ *     .holdfast/in-use     which log has changes of this export (intent_note.c)
  *
  * The pool must give plain inodes, so the directories have no default ACL and no setgid bit,
  * whatever the export's root has.
@@ -24,24 +25,11 @@ static const char readme[] =
     "anything here while the server runs. When the server has been stopped, and no longer serves\n"
     "this directory, all of it may be removed.\n";
 
-static bool is_root_of(const struct vfs_export *export, const struct vfs_object *object)
-{
-    uint32_t size = export->root.bytes[2];
-    return export->dev == object->export->dev && object->handle[1] == export->root.bytes[1] &&
-           object->handle[2] == size &&
-           memcmp(object->handle + HANDLE_HEAD_BYTES, export->root.bytes + HANDLE_HEAD_BYTES,
-                  size) == 0;
-}
-
 /* Also seen from an export above. */
 bool hidden_is_in(const struct vfs_node *dir)
 {
-    const struct vfs *vfs = dir->export->vfs;
-    bool found = is_root_of(dir->export, dir->object);
-    for (uint32_t i = 0; i < vfs->logged_count && !found; i++) {
-        found = is_root_of(vfs->logged[i], dir->object);
-    }
-    return found;
+    return object_is_root_of(dir->object, dir->export) ||
+           intent_has_root(dir->export->vfs, dir->object);
 }
 
 bool hidden_is(const struct vfs_node *dir, const char *name)
@@ -108,6 +96,15 @@ int hidden_open(struct vfs_export *export, struct err *err)
         return err_set(err, error, "%s/" HIDDEN_NAME ": %s", export->path, strerror(-error));
     }
     return 0;
+}
+
+void hidden_look(struct vfs_export *export)
+{
+    const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    struct hidden *hidden = &export->hidden;
+    hidden->dir_fd = openat(export->mount_fd, HIDDEN_NAME, flags);
+    hidden->pool_fd = openat(hidden->dir_fd, "pool", flags);
+    hidden->staging_fd = openat(hidden->dir_fd, "staging", flags);
 }
 
 static void close_one(int *fd)

@@ -14,6 +14,7 @@
 #define VFS_INTERNAL_H
 
 #include "journal/commit.h"
+#include "vfs/journals.h"
 #include "vfs/node.h"
 
 #include <fcntl.h>
@@ -85,7 +86,10 @@ struct vfs_export {
     bool has_true_ctime;       /* every change of an inode shows in its ctime */
     bool has_hash_cookies;     /* see vfs_cookies_are_hashes */
     atomic_bool has_crossings; /* names in it may lead to exports mounted there, see export_set.h */
-    bool logged;               /* changes go into the log */
+    struct intent *intent;     /* where changes go; set before the first call */
+    bool logged;               /* that has a log */
+    char *wish;                /* which journal was asked for */
+    bool leaving;              /* exported no more, under intents_lock: the keeper lets go of it */
     struct vfs_handle root;
     struct hidden hidden;
     struct pool pool;
@@ -162,6 +166,7 @@ struct object_table {
 };
 
 struct ask;
+struct vfs_rehearsal;
 struct export_set;
 struct peers;
 struct name_entry;
@@ -171,7 +176,7 @@ struct vfs_state {
     uint64_t starts;                /* how often a server started with this state */
 };
 
-/* The thread that fills the pools. */
+/* The thread that fills the pools, and lets go of exports with a log. */
 struct keeper {
     bool started;
     bool stopping;
@@ -179,6 +184,30 @@ struct keeper {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     pthread_t thread;
+};
+
+/* What was measured when a log was opened. */
+struct intent_speed {
+    uint32_t write_bytes_max; /* stable data up to here goes into the log, of more the file is
+                               * synced */
+    uint64_t write_ns;        /* a durable write of a block; 0: not measured */
+    uint64_t sync_ns;         /* an fsync of so much new data */
+};
+
+/* A journal, and the exports whose changes go into its log: see intent.c. */
+struct intent {
+    struct vfs *vfs;
+    uint32_t index;      /* in vfs->intents */
+    uint64_t lsn_offset; /* what the journal calls n is n + lsn_offset to callers, in a lane of the
+                          * index */
+    struct journal *journal;
+    struct journal_log *log;  /* the journal's; NULL: groups of fsync, for all other exports */
+    char *path;               /* of the log */
+    int file_fd;              /* O_PATH: which file or device it is */
+    struct intent_speed speed;
+    pthread_mutex_t lock;     /* against a checkpoint: exports stay, with what they have open */
+    uint32_t export_count;    /* references; the list changes under this lock and intents_lock */
+    struct vfs_export **exports;
 };
 
 struct vfs {
@@ -192,12 +221,12 @@ struct vfs {
     struct ask *peers;               /* names of clients, for */
     struct peers *peers_table;       /* the table in force */
     pthread_mutex_t change_lock;     /* whoever changes it, from building to publishing */
-    struct journal *journal;
-    /* Exports with the log, references; fixed after vfs_open. An export that a reload adds on one
-     * of their file systems is `logged`, too, but has no pool. */
-    uint32_t logged_count;
-    struct vfs_export **logged;
-    uint32_t write_bytes_max; /* stable writes up to here go into the log, larger are synced */
+    pthread_mutex_t join_lock;    /* exports join logs, or leave them; taken before all others */
+    pthread_mutex_t intents_lock; /* which intents there are, and their lists of exports; under it
+                                   * only locks of pools and journals are taken */
+    struct intent *intents[VFS_JOURNAL_COUNT_MAX]; /* [0] has no log */
+    uint64_t lane_last[VFS_JOURNAL_COUNT_MAX]; /* the last lsn that somebody saw of a closed one */
+    pthread_cond_t let_go;                     /* the keeper has let go of something */
     struct keeper keeper;
     uint8_t writeverf_key[SIPHASH_KEY_BYTES];
     atomic_uint_fast64_t writeverf_count;
@@ -252,12 +281,15 @@ bool volume_keeps_order(int fd);
 /* ---- hidden.c ---- */
 
 #define HIDDEN_NAME ".holdfast"
+#define LOG_NAME "journal" /* in there, with VFS_JOURNAL_AUTO */
 /* Whether this name in this directory is one that no client sees or touches. */
 bool hidden_is(const struct vfs_node *dir, const char *name);
 /* The same for a directory alone: whether there may be such a name in it. */
 bool hidden_is_in(const struct vfs_node *dir);
 /* Makes what is missing. */
 int hidden_open(struct vfs_export *export, struct err *err) MUST_USE;
+/* Opens what there is, and makes nothing. */
+void hidden_look(struct vfs_export *export);
 void hidden_close(struct vfs_export *export);
 /* Everything that was applied is in the file system, and its device has been flushed. */
 int hidden_sync(const struct vfs_export *export) MUST_USE;
@@ -269,32 +301,85 @@ void pool_name(enum pool_kind kind, uint32_t number, char name[POOL_NAME_SPACE])
 /* Throws away what is in the pool, which nobody refers to, and fills it anew. A pool that cannot be
  * used is no error: see pool.usable. */
 void pool_open(struct vfs_export *export);
-void pool_close(struct vfs_export *export);
+/* Adds what there is now. */
+void pool_count(struct vfs_export *export, uint32_t *files, uint32_t *dirs);
+/* What is made goes back to the file system, if empties. Nobody takes any more. */
+void pool_close(struct vfs_export *export, bool empties);
 /* False: there is none now. Must be placed or given back. */
 bool pool_take(struct vfs_export *export, enum pool_kind kind, struct pool_inode *inode);
 void pool_give_back(struct vfs_export *export, enum pool_kind kind, const struct pool_inode *inode);
 int keeper_start(struct vfs *vfs, struct err *err) MUST_USE;
+void keeper_wake(struct vfs *vfs);
 void keeper_stop(struct vfs *vfs);
 
 /* ---- intent.c ---- */
 
-/* Opens the log that the options ask for, replays it, and begins a new epoch. *log is NULL if none
- * is wanted or possible. */
-int intent_open(struct vfs *vfs, struct journal_log **log, struct err *err) MUST_USE;
-/* The checkpoint: journal_options.checkpoint. */
-int intent_checkpoint(void *vfs);
-/* The journal has ended; error 0: with nothing left to replay. */
-void intent_closed(struct vfs *vfs, int error);
+/* The journal without a log, and the rest of what intent.c needs. */
+int intent_open(struct vfs *vfs, struct err *err) MUST_USE;
+/* Gives each export of a set, which nobody uses yet, its intent: opens logs, replays them and
+ * begins their epochs as needed. at_start: also hands out the replies that they have. After a
+ * failure all is as before. The caller has change_lock, or nothing else runs. */
+int intent_join(struct vfs *vfs, const struct export_set *set, bool at_start,
+                struct err *err) MUST_USE;
+/* Exports that are not in the set: as soon as no call uses them, all they have in a log is made
+ * part of their file systems, and what is open there is closed. Waits for that, but not for ever.
+ * Returns how many are left. */
+uint32_t intent_part(struct vfs *vfs, const struct export_set *set);
+/* The keeper's: lets go of what leaves. True: there is still something that does. */
+bool intent_sweep(struct vfs *vfs);
+/* The keeper's and the status': the export at an index of all that have a log, with a reference, or
+ * NULL. */
+struct vfs_export *intent_export(struct vfs *vfs, uint32_t index);
+/* The journals end. */
+void intent_close(struct vfs *vfs);
+/* After the objects are gone. */
 void intent_free(struct vfs *vfs);
-/* A directory that was opened while there is a log: on a file system that is in it? Else what is
- * done there would be overtaken by replay. */
-void intent_adopt(const struct vfs *vfs, struct vfs_export *export);
+/* Whether this is the root of an export with a log. */
+bool intent_has_root(struct vfs *vfs, const struct vfs_object *object);
+/* The call depends on this lsn of the export's journal: call->lsn covers it, or it was waited for.
+ * -EIO: that failed. */
+int intent_depend(struct vfs_call *call, const struct vfs_export *export, uint64_t lsn) MUST_USE;
 void intent_object(const uint8_t *handle, struct journal_object *object);
+/* Everything that was applied is in the file systems of its exports, past the devices' caches. The
+ * caller has the intent's lock, or nothing else runs. */
+int intent_sync(const struct intent *intent) MUST_USE;
+
+/* ---- intent_note.c ---- */
+
+/* Says that the export has changes in this log. Durable when it returns 0. */
+int note_write(const struct vfs_export *export, const struct journal_log *log,
+               const char *path) MUST_USE;
+void note_remove(const struct vfs_export *export);
+/* Whether it says so of this log. */
+bool note_names(const struct vfs_export *export, const struct journal_log *log);
+/* -EUCLEAN: it has them in another log. log NULL: in any. */
+int note_check(const struct vfs_export *export, const struct journal_log *log,
+               struct err *err) MUST_USE;
+
+/* ---- intent_log.c ---- */
+
+/* The file of a log, made if it is not there: a descriptor or -errno. dir_fd: where name starts. */
+int log_file_open(int dir_fd, const char *name) MUST_USE;
+/* Locks it, and opens the log in it, which is made if the file is empty. Takes fd over. */
+int log_open(int fd, const char *path, uint64_t new_bytes, struct journal_log **log,
+             struct err *err) MUST_USE;
+
+/* ---- intent_measure.c ---- */
+
+/* On an epoch without batches; the export has its hidden directory open. Takes half a second at
+ * most, but for one operation of the device. -EIO: the log has failed. */
+int intent_measure(const struct vfs_export *export, struct journal_log *log,
+                   struct intent_speed *speed) MUST_USE;
 
 /* ---- replay.c ---- */
 
-/* Makes the file systems what the live batches of the log say, and hands out the replies. */
-int replay_run(struct vfs *vfs, struct journal_log *log, struct err *err) MUST_USE;
+/* Makes the file systems what the live batches of the log say; replies: and hands out those that it
+ * has. Locks as for intent_sync. */
+int replay_run(struct intent *intent, struct journal_log *log, bool replies,
+               struct err *err) MUST_USE;
+/* Tells what that would do. Needs no table of objects. */
+int replay_rehearse(const struct intent *intent, struct journal_log *log,
+                    struct vfs_rehearsal *rehearsal, struct err *err) MUST_USE;
 
 /* ---- handle.c ---- */
 
@@ -336,6 +421,8 @@ void object_ref(struct vfs_object *object);
 void object_put(struct vfs_object *object);
 /* object_put for the journal and for data in flight. */
 void object_release(void *object);
+/* The same directory, whichever export it was reached through. */
+bool object_is_root_of(const struct vfs_object *object, const struct vfs_export *export);
 /* The object was found to be deleted. */
 void object_set_stale(struct vfs_object *object);
 /* Lets go of all objects of an export: those in use go with their last reference. */

@@ -63,20 +63,6 @@ uint64_t vfs_writeverf(const struct vfs *vfs)
 
 /* ---- open and close ---- */
 
-static void on_durable(void *arg, uint64_t lsn, int error)
-{
-    struct vfs *vfs = arg;
-    if (vfs->options.durable != NULL) {
-        vfs->options.durable(vfs->options.arg, lsn, error);
-    }
-}
-
-static int on_sync(void *arg, int fd, enum journal_how how)
-{
-    struct vfs *vfs = arg;
-    return vfs->options.sync(vfs->options.arg, fd, (int)how);
-}
-
 static int open_exports(struct vfs *vfs, struct err *err)
 {
     struct export_set *set = NULL;
@@ -89,28 +75,9 @@ static int open_exports(struct vfs *vfs, struct err *err)
     return error;
 }
 
-/* The log, if there is one, was opened and replayed before threads were started. */
-static int open_journal(struct vfs *vfs, struct journal_log *log, struct err *err)
-{
-    struct journal_options options = {
-        .durable = on_durable,
-        .lost = vfs_lost,
-        .sync = vfs->options.sync != NULL ? on_sync : NULL,
-        .checkpoint = intent_checkpoint,
-        .arg = vfs,
-        .log = log,
-        .window_ms = vfs->options.async_window_ms,
-    };
-    int error = journal_open(&options, &vfs->journal, err);
-    if (error != 0) {
-        journal_log_close(log);
-    }
-    return error;
-}
-
 int vfs_open(const struct vfs_options *options, struct vfs **result, struct err *err)
 {
-    struct journal_log *log = NULL;
+    pthread_condattr_t monotonic;
     struct vfs *vfs = calloc(1, sizeof *vfs);
     if (vfs == NULL) {
         return err_set(err, -ENOMEM, "no memory");
@@ -125,6 +92,12 @@ int vfs_open(const struct vfs_options *options, struct vfs **result, struct err 
     }
     pthread_mutex_init(&vfs->set_lock, NULL);
     pthread_mutex_init(&vfs->change_lock, NULL);
+    pthread_mutex_init(&vfs->join_lock, NULL);
+    pthread_mutex_init(&vfs->intents_lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&vfs->let_go, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     vfs->mounts_fd = mounts_watch();
     cred_take_root();
     int error = cred_check_process(err);
@@ -156,12 +129,12 @@ int vfs_open(const struct vfs_options *options, struct vfs **result, struct err 
         error = range_locks_open(vfs, err);
     }
     if (error == 0) {
-        error = intent_open(vfs, &log, err);
+        error = intent_open(vfs, err);
     }
     if (error == 0) {
-        error = open_journal(vfs, log, err);
+        error = intent_join(vfs, vfs->set, true, err);
     }
-    if (error == 0 && log != NULL) {
+    if (error == 0) {
         error = keeper_start(vfs, err);
     }
     if (error != 0) {
@@ -178,8 +151,8 @@ void vfs_close(struct vfs *vfs)
         return;
     }
     keeper_stop(vfs);
-    /* These first: the journal's items and locks refer to objects. */
-    intent_closed(vfs, journal_close(vfs->journal));
+    /* These first: the journals' items and locks refer to objects. */
+    intent_close(vfs);
     range_locks_close(vfs);
     object_table_close(vfs);
     names_close(vfs);
@@ -197,13 +170,17 @@ void vfs_close(struct vfs *vfs)
     }
     pthread_mutex_destroy(&vfs->set_lock);
     pthread_mutex_destroy(&vfs->change_lock);
+    pthread_mutex_destroy(&vfs->join_lock);
+    pthread_mutex_destroy(&vfs->intents_lock);
+    pthread_cond_destroy(&vfs->let_go);
     free(vfs);
 }
 
 void vfs_reply(struct vfs *vfs, const struct vfs_reply *reply)
 {
+    (void)vfs;
     if (reply == NULL) {
-        journal_leave(vfs->journal);
+        journal_leave();
         return;
     }
     struct journal_caller caller = {
@@ -217,14 +194,25 @@ void vfs_reply(struct vfs *vfs, const struct vfs_reply *reply)
         .call_checksum = reply->call_checksum,
     };
     memcpy(caller.address, reply->address, sizeof caller.address);
-    journal_reply(vfs->journal, &caller, reply->bytes, reply->size);
+    journal_reply(&caller, reply->bytes, reply->size);
+}
+
+/* A set whose exports have their journals. */
+static int build(struct vfs *vfs, struct export_table *table, bool strict, struct export_set **set,
+                 struct err *err)
+{
+    int error = export_set_build(vfs, table, strict, set, err);
+    if (error == 0 && (error = intent_join(vfs, *set, false, err)) != 0) {
+        export_set_put(*set);
+    }
+    return error;
 }
 
 int vfs_reload(struct vfs *vfs, struct export_table *table, uint32_t *in_use, struct err *err)
 {
     struct export_set *set = NULL;
     pthread_mutex_lock(&vfs->change_lock);
-    int error = export_set_build(vfs, table, true, &set, err);
+    int error = build(vfs, table, true, &set, err);
     if (error == 0) {
         *in_use = export_set_publish(vfs, set);
     }
@@ -238,7 +226,7 @@ void vfs_refresh(struct vfs *vfs)
     struct err err = {0};
     pthread_mutex_lock(&vfs->change_lock);
     /* change_lock: nobody else replaces the set whose table this is. */
-    if (export_set_build(vfs, vfs->set->table, false, &set, &err) == 0) {
+    if (build(vfs, vfs->set->table, false, &set, &err) == 0) {
         (void)export_set_publish(vfs, set);
     } else {
         log_error("%s", err.text);

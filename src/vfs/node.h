@@ -84,12 +84,17 @@ struct vfs_call {
     uint32_t fsuid, fsgid; /* after squashing */
     uint32_t fsgid_count;
     uint32_t fsgids[VFS_GIDS_MAX];
-    /* The newest lsn the call depends on: made by it, or observed. */
+    /* The newest lsn the call depends on: made by it, or observed. From VFS_LANE_SHIFT up it is the
+     * index of a journal (vfs/journals.h); numbers of different journals have nothing to do with
+     * each other. */
     uint64_t lsn;
     /* The thread will call vfs_reply when it knows the reply. */
     bool replies;
 };
 
+#define VFS_LANE_SHIFT 56
+
+#define VFS_JOURNAL_OFF "off"
 #define VFS_JOURNAL_AUTO "auto"
 
 /* A reply for the reply cache, with what identifies its call. */
@@ -111,14 +116,14 @@ struct vfs_options {
     /* Called by vfs_open when the exports are open and before it starts threads: the place to give
      * up the privilege that opening needed, since threads inherit. May be NULL. */
     int (*opened)(void *arg, struct err *err);
-    /* The intent log (docs/durability.md): a file or block device, VFS_JOURNAL_AUTO for a file in
-     * the first export that can have one, or NULL for groups of fsync. */
+    /* The intent log (docs/durability.md) of exports that do not say themselves: a file or block
+     * device, VFS_JOURNAL_AUTO for a file in each file system, or NULL for groups of fsync. */
     const char *journal_path;
-    uint64_t journal_bytes; /* of a file that is made; 0: the smallest */
-    uint32_t async_window_ms;
+    uint64_t journal_bytes;   /* of a file that is made; 0: the smallest */
+    uint32_t async_window_ms; /* of exports that do not say themselves */
     /* A reply that a client may still ask for, from before the start. Called by vfs_open. */
     void (*reply)(void *arg, const struct vfs_reply *reply);
-    /* See journal/commit.h; called on the journal's thread. */
+    /* See journal/commit.h; called on the thread of a journal, with lsns as in struct vfs_call. */
     void (*durable)(void *arg, uint64_t lsn, int error);
     /* Stands in for fsync and its kin (how: enum journal_how), so that tests can make them fail.
      * NULL: the real ones. */

@@ -570,6 +570,15 @@ void object_set_stale(struct vfs_object *object)
     atomic_store(&object->stale, true);
 }
 
+bool object_is_root_of(const struct vfs_object *object, const struct vfs_export *export)
+{
+    uint32_t size = export->root.bytes[2];
+    return export->dev == object->export->dev && object->handle[1] == export->root.bytes[1] &&
+           object->handle[2] == size &&
+           memcmp(object->handle + HANDLE_HEAD_BYTES, export->root.bytes + HANDLE_HEAD_BYTES,
+                  size) == 0;
+}
+
 /* ---- the janitor ---- */
 
 /* Gives the write descriptor up for one to read with, which also hears of failures: a program that

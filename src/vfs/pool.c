@@ -8,7 +8,8 @@
  * 3. What lies in the pool when the server starts, after replay, is no client's, and is removed.
  *
  * A shelf has a target, which doubles when somebody comes in vain or it runs low between two
- * fillings. The keeper fills it when half is gone.
+ * fillings. The keeper fills it when half is gone. It also lets go of exports (intent.c), so that
+ * it never fills a pool that is closed meanwhile.
  */
 #include "vfs/internal.h"
 
@@ -20,12 +21,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 static const uint32_t target_min[POOL_KINDS] = {[POOL_FILE] = 256, [POOL_DIR] = 64};
 static const uint32_t target_max[POOL_KINDS] = {[POOL_FILE] = 16384, [POOL_DIR] = 4096};
 /* So many are made before they are synced and put on the shelf. */
 #define FILL_COUNT_MAX 2048U
+/* How often exports that leave are looked at, while calls still use them. */
+#define SWEEP_PAUSE_MS 20
 
 void pool_name(enum pool_kind kind, uint32_t number, char name[POOL_NAME_SPACE])
 {
@@ -140,7 +144,7 @@ static void fill_all(struct vfs_export *export)
 
 /* ---- taking ---- */
 
-static void wake_keeper(struct vfs *vfs)
+void keeper_wake(struct vfs *vfs)
 {
     pthread_mutex_lock(&vfs->keeper.lock);
     vfs->keeper.wanted = true;
@@ -164,7 +168,7 @@ bool pool_take(struct vfs_export *export, enum pool_kind kind, struct pool_inode
     shelf->missed = shelf->missed || !found;
     pthread_mutex_unlock(&pool->lock);
     if (wake) {
-        wake_keeper(export->vfs);
+        keeper_wake(export->vfs);
     }
     return found;
 }
@@ -175,23 +179,46 @@ void pool_give_back(struct vfs_export *export, enum pool_kind kind, const struct
     (void)kept; /* without memory it lies in the pool unused until the next start */
 }
 
+/* An export that is leaving needs no more. */
+static void fill_pools(struct vfs *vfs)
+{
+    struct vfs_export *export;
+    for (uint32_t i = 0; (export = intent_export(vfs, i)) != NULL; i++) {
+        fill_all(export);
+        volume_put(export);
+    }
+}
+
+static void wait_for_work(struct keeper *keeper, bool for_ever)
+{
+    struct timespec until;
+    if (for_ever) {
+        pthread_cond_wait(&keeper->wake, &keeper->lock);
+        return;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += SWEEP_PAUSE_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    (void)pthread_cond_timedwait(&keeper->wake, &keeper->lock, &until);
+}
+
 static void *keeper_main(void *arg)
 {
     struct vfs *vfs = arg;
     struct keeper *keeper = &vfs->keeper;
+    bool sweeps = false; /* some export could not be let go of yet */
     vfs_thread_begin();
     cred_take_root();
     pthread_mutex_lock(&keeper->lock);
     while (!keeper->stopping) {
         if (!keeper->wanted) {
-            pthread_cond_wait(&keeper->wake, &keeper->lock);
-            continue;
+            wait_for_work(keeper, !sweeps);
         }
         keeper->wanted = false;
         pthread_mutex_unlock(&keeper->lock);
-        for (uint32_t i = 0; i < vfs->logged_count; i++) {
-            fill_all(vfs->logged[i]);
-        }
+        sweeps = intent_sweep(vfs);
+        fill_pools(vfs);
         pthread_mutex_lock(&keeper->lock);
     }
     pthread_mutex_unlock(&keeper->lock);
@@ -200,8 +227,12 @@ static void *keeper_main(void *arg)
 
 int keeper_start(struct vfs *vfs, struct err *err)
 {
+    pthread_condattr_t monotonic;
     pthread_mutex_init(&vfs->keeper.lock, NULL);
-    pthread_cond_init(&vfs->keeper.wake, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&vfs->keeper.wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     int error = pthread_create(&vfs->keeper.thread, NULL, keeper_main, vfs);
     if (error != 0) {
         return err_set(err, -error, "cannot start a thread: %s", strerror(error));
@@ -288,10 +319,24 @@ void pool_open(struct vfs_export *export)
     fill_all(export);
 }
 
-void pool_close(struct vfs_export *export)
+void pool_count(struct vfs_export *export, uint32_t *files, uint32_t *dirs)
 {
-    for (int kind = 0; kind < POOL_KINDS; kind++) {
-        free(export->pool.shelves[kind].inodes);
-        export->pool.shelves[kind].inodes = NULL;
+    struct pool *pool = &export->pool;
+    pthread_mutex_lock(&pool->lock);
+    *files += pool->shelves[POOL_FILE].count;
+    *dirs += pool->shelves[POOL_DIR].count;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void pool_close(struct vfs_export *export, bool empties)
+{
+    if (empties) {
+        clear(export->hidden.pool_fd);
     }
+    for (int kind = 0; kind < POOL_KINDS; kind++) {
+        struct pool_shelf *shelf = &export->pool.shelves[kind];
+        free(shelf->inodes);
+        *shelf = (struct pool_shelf){0};
+    }
+    export->pool.usable = false;
 }

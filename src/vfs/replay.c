@@ -24,11 +24,13 @@
  */
 #include "vfs/internal.h"
 #include "vfs/net.h"
+#include "vfs/rehearse.h"
 
 #include "base/log.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +40,9 @@
 
 struct replay {
     struct vfs *vfs;
+    const struct intent *intent;
+    bool replies;                          /* are wanted */
+    const struct vfs_rehearsal *rehearsal; /* not NULL: everything is told, and nothing is done */
     struct net *net;
     struct err *err;
     uint8_t **batches; /* what the net points into */
@@ -53,13 +58,36 @@ static int failed(struct replay *replay, int error, const char *what, const char
                    name[0] != 0 ? " " : "", name, strerror(-error));
 }
 
+/* Something is not right: whether to put it right. fd and name say where it is; either may be
+ * missing. */
+static bool must(struct replay *replay, enum vfs_step step, int fd, const char *name,
+                 uint64_t bytes)
+{
+    const struct vfs_rehearsal *rehearsal = replay->rehearsal;
+    char link[40];
+    char path[PATH_MAX + NAME_SPACE + 1] = "?";
+    replay->changed++;
+    if (rehearsal == NULL) {
+        return true;
+    }
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t size = readlink(link, path, PATH_MAX - 1);
+    size = size < 0 ? 1 : size;
+    path[size] = 0;
+    if (name[0] != 0) {
+        snprintf(path + size, sizeof path - (size_t)size, "/%s", name);
+    }
+    rehearsal->tell(rehearsal->arg, step, path, bytes);
+    return false;
+}
+
 /* ---- read ---- */
 
-static struct vfs_export *export_of(const struct vfs *vfs, uint64_t id)
+static struct vfs_export *export_of(const struct intent *intent, uint64_t id)
 {
-    for (uint32_t i = 0; i < vfs->logged_count; i++) {
-        if (vfs->logged[i]->id == id) {
-            return vfs->logged[i];
+    for (uint32_t i = 0; i < intent->export_count; i++) {
+        if (intent->exports[i]->id == id) {
+            return intent->exports[i];
         }
     }
     return NULL;
@@ -96,7 +124,7 @@ static void hand_out(struct replay *replay, const struct journal_record *record)
         .size = record->reply.size,
     };
     memcpy(reply.address, caller->address, sizeof reply.address);
-    if (replay->vfs->options.reply != NULL) {
+    if (replay->replies && replay->vfs->options.reply != NULL) {
         replay->vfs->options.reply(replay->vfs->options.arg, &reply);
     }
 }
@@ -112,7 +140,7 @@ static int take_record(struct replay *replay, const struct journal_log *log, boo
     if (!live || record->type == JOURNAL_SKIPPED) {
         return 0;
     }
-    struct vfs_export *export = export_of(replay->vfs, record->export_id);
+    struct vfs_export *export = export_of(replay->intent, record->export_id);
     if (export == NULL) {
         return no_export(replay, log, record->export_id);
     }
@@ -235,6 +263,9 @@ static int note_place(struct replay *replay, struct net_object *object, struct v
 static int look_in(struct replay *replay, struct vfs_export *export, int dir_fd)
 {
     int err = 0;
+    if (dir_fd < 0 && replay->rehearsal != NULL) {
+        return 0; /* it would be made, empty */
+    }
     int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (dir == NULL) {
@@ -266,8 +297,8 @@ static int look_in(struct replay *replay, struct vfs_export *export, int dir_fd)
 /* The pool first, so that what is in staging is taken first. */
 static int look(struct replay *replay)
 {
-    for (uint32_t i = 0; i < replay->vfs->logged_count; i++) {
-        struct vfs_export *export = replay->vfs->logged[i];
+    for (uint32_t i = 0; i < replay->intent->export_count; i++) {
+        struct vfs_export *export = replay->intent->exports[i];
         int err = look_in(replay, export, export->hidden.pool_fd);
         if (err == 0) {
             err = look_in(replay, export, export->hidden.staging_fd);
@@ -292,15 +323,17 @@ static int stage(struct replay *replay, struct net_entry *entry, int dir_fd, con
 {
     struct vfs_export *export = entry->dir->export;
     char staged[24];
-    int result;
+    int result = 0;
+    bool moves = must(replay, VFS_STEP_STAGE, dir_fd, name, 0);
     do {
         snprintf(staged, sizeof staged, "s%u", ++replay->staged_last);
-        result = renameat2(dir_fd, name, export->hidden.staging_fd, staged, RENAME_NOREPLACE);
+        if (moves) {
+            result = renameat2(dir_fd, name, export->hidden.staging_fd, staged, RENAME_NOREPLACE);
+        }
     } while (result != 0 && errno == EEXIST);
     if (result != 0) {
         return failed(replay, -errno, "cannot move", name);
     }
-    replay->changed++;
     return note_place(replay, object, export, export->hidden.staging_fd, staged);
 }
 
@@ -346,14 +379,16 @@ static int bring(struct replay *replay, struct net_entry *entry, const char *nam
     if (dir_fd < 0) {
         return failed(replay, dir_fd, "a directory", "");
     }
-    int err =
-        renameat2(place->dir_fd, place->name, dir_fd, name, RENAME_NOREPLACE) == 0 ? 0 : -errno;
+    int err = 0;
+    if (must(replay, VFS_STEP_PLACE, dir_fd, name, 0) &&
+        renameat2(place->dir_fd, place->name, dir_fd, name, RENAME_NOREPLACE) != 0) {
+        err = -errno;
+    }
     close(dir_fd);
     if (err != 0) {
         return failed(replay, err, "cannot place", name);
     }
     entry->now->places = place->next;
-    replay->changed++;
     return 0;
 }
 
@@ -372,12 +407,11 @@ static int add_name(struct replay *replay, struct net_entry *entry, const char *
     bool wanted = fd >= 0 && dir_fd >= 0 && fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode) &&
                   st.st_nlink > 0 && object->has_state &&
                   object->state.nlink != JOURNAL_NLINK_UNKNOWN && st.st_nlink < object->state.nlink;
-    if (wanted) {
+    if (wanted && must(replay, VFS_STEP_LINK, dir_fd, name, 0)) {
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
         if (linkat(AT_FDCWD, path, dir_fd, name, AT_SYMLINK_FOLLOW) != 0) {
             err = failed(replay, -errno, "cannot link", name);
         }
-        replay->changed++;
     }
     if (fd >= 0) {
         close(fd);
@@ -420,18 +454,21 @@ static int fill_data(struct replay *replay, struct net_object *object)
     if (object->data == NULL) {
         return 0;
     }
-    int fd = open_object(object->export, object, O_RDWR | O_NONBLOCK);
+    int fd = open_object(object->export, object,
+                         replay->rehearsal != NULL ? O_PATH : O_RDWR | O_NONBLOCK);
     if (fd == -ESTALE) {
         return 0;
     }
     int err = fd < 0 ? fd : 0;
     for (const struct net_data *data = object->data; data != NULL && err == 0; data = data->next) {
+        if (!must(replay, VFS_STEP_DATA, fd, "", data->size)) {
+            continue;
+        }
         if (data->bytes != NULL) {
             err = write_data(fd, data);
         } else if (ftruncate(fd, (off_t)data->offset) != 0) {
             err = -errno;
         }
-        replay->changed++;
     }
     if (fd >= 0) {
         close(fd);
@@ -471,33 +508,51 @@ static void want(const struct net_object *object, const struct stat *st, struct 
     sattr->mtime = mtime;
 }
 
-static int fill_attributes(struct replay *replay, struct net_object *object)
+static bool wants_any(const struct vfs_sattr *sattr)
+{
+    return sattr->set_uid || sattr->set_gid || sattr->set_mode ||
+           sattr->atime_how != VFS_TIME_KEEP || sattr->mtime_how != VFS_TIME_KEEP;
+}
+
+static int set_attributes(const struct net_object *object, const struct vfs_sattr *sattr)
 {
     struct vfs_handle handle;
     struct vfs_object *known;
     union handle_kernel kernel;
-    struct vfs_sattr sattr = {0};
-    struct stat st;
-    int fd;
-    if (!object->has_state && !object->has_dir_mtime) {
-        return 0;
-    }
     kernel_handle(&object->id, &kernel);
     handle_make(object->export, &kernel.head, &handle);
     int err = object_obtain(object->export, &handle, &known);
-    if (err != 0) {
-        return failed(replay, err, "an object", "");
+    if (err == 0) {
+        int fd;
+        err = object_fd(known, OBJECT_PATH, &fd);
+        err = err == 0 ? attr_apply(known, sattr) : err;
+        object_put(known);
     }
-    err = object_fd(known, OBJECT_PATH, &fd);
+    return err;
+}
+
+static int fill_attributes(struct replay *replay, struct net_object *object)
+{
+    struct vfs_sattr sattr = {0};
+    struct stat st;
+    if (!object->has_state && !object->has_dir_mtime) {
+        return 0;
+    }
+    int fd = open_object(object->export, object, O_PATH);
+    int err = fd < 0 ? fd : 0;
     if (err == 0 && fstat(fd, &st) != 0) {
         err = -errno;
     }
     if (err == 0 && st.st_nlink > 0 &&
         (!object->has_state || st.st_mode >> 12 == object->state.kind)) {
         want(object, &st, &sattr);
-        err = attr_apply(known, &sattr);
+        if (wants_any(&sattr) && must(replay, VFS_STEP_ATTRIBUTES, fd, "", 0)) {
+            err = set_attributes(object, &sattr);
+        }
     }
-    object_put(known);
+    if (fd >= 0) {
+        close(fd);
+    }
     return err == 0 || err == -ESTALE ? 0 : failed(replay, err, "cannot set attributes", "");
 }
 
@@ -578,35 +633,64 @@ static int apply(struct replay *replay)
     if (err == 0) {
         err = each_object(replay, fill_attributes);
     }
-    if (err == 0) {
+    if (err == 0 && replay->rehearsal == NULL) {
         tidy(replay);
-        int error = intent_checkpoint(replay->vfs);
+        int error = intent_sync(replay->intent);
         err = error == 0 ? 0 : failed(replay, error, "syncing", "");
     }
     return err;
 }
 
-int replay_run(struct vfs *vfs, struct journal_log *log, struct err *err)
+static void end(struct replay *replay)
 {
-    struct replay replay = {.vfs = vfs, .err = err, .net = net_new()};
+    for (size_t i = 0; i < replay->batch_count; i++) {
+        free(replay->batches[i]);
+    }
+    free(replay->batches);
+    net_free(replay->net);
+}
+
+int replay_run(struct intent *intent, struct journal_log *log, bool replies, struct err *err)
+{
+    struct replay replay = {.vfs = intent->vfs,
+                            .intent = intent,
+                            .replies = replies,
+                            .err = err,
+                            .net = net_new()};
     if (replay.net == NULL) {
         return err_set(err, -ENOMEM, "no memory to replay the journal");
     }
     cred_take_root();
     int error = read_log(&replay, log);
     if (error == 0 && replay.record_count > 0) {
-        log_notice("the journal has %llu records since its last checkpoint: replaying",
-                   (unsigned long long)replay.record_count);
+        log_notice("the journal %s has %llu records since its last checkpoint: replaying",
+                   intent->path, (unsigned long long)replay.record_count);
         error = apply(&replay);
     }
     if (error == 0 && replay.record_count > 0) {
-        log_notice("the journal was replayed; %llu things were not yet in the file system",
-                   (unsigned long long)replay.changed);
+        log_notice("the journal %s was replayed; %llu things were not yet in the file system",
+                   intent->path, (unsigned long long)replay.changed);
     }
-    for (size_t i = 0; i < replay.batch_count; i++) {
-        free(replay.batches[i]);
+    end(&replay);
+    return error;
+}
+
+int replay_rehearse(const struct intent *intent, struct journal_log *log,
+                    struct vfs_rehearsal *rehearsal, struct err *err)
+{
+    struct replay replay = {.vfs = intent->vfs,
+                            .intent = intent,
+                            .rehearsal = rehearsal,
+                            .err = err,
+                            .net = net_new()};
+    if (replay.net == NULL) {
+        return err_set(err, -ENOMEM, "no memory to replay the journal");
     }
-    free(replay.batches);
-    net_free(replay.net);
+    int error = read_log(&replay, log);
+    rehearsal->record_count = replay.record_count;
+    if (error == 0 && replay.record_count > 0) {
+        error = apply(&replay);
+    }
+    end(&replay);
     return error;
 }

@@ -317,12 +317,14 @@ void volume_put(struct vfs_export *export)
         atomic_fetch_sub_explicit(&export->ref_count, 1, memory_order_acq_rel) != 1) {
         return;
     }
+    hidden_close(export);
     if (export->mount_fd >= 0) {
         close(export->mount_fd);
     }
     if (export->tree_fd >= 0) {
         close(export->tree_fd);
     }
+    free(export->wish);
     free(export->path);
     free(export);
 }

@@ -3,8 +3,10 @@
 """The intent log seen from outside: a server that is killed comes back with everything it has
 acknowledged, and gives the old answer to who asks again. What a power cut takes is for
 tests/e2e/powercut.sh; here the page cache survives."""
+import contextlib
 import os
 import signal
+import subprocess
 import threading
 
 import nfs
@@ -117,6 +119,199 @@ def many_clients_share_batches():
                 equal(os.path.getsize(os.path.join(path, f'f{i}')), i, f'size of f{i}')
 
 
+class Exports(Server):
+    """A server that reads a file of exports, in which @work is its directory, @disk a file system
+    of its own (with Disk)."""
+
+    def __init__(self, text, arguments=()):
+        super().__init__(directories=[])
+        self.disk = self.work + '/disk'
+        self.file = self.work + '/exports'
+        self.arguments += ['--exports', self.file, *arguments]
+        os.mkdir(self.work + '/a')
+        self.write(text)
+
+    def write(self, text):
+        with open(self.file, 'w', encoding='ascii') as out:
+            out.write(text.replace('@work', self.work).replace('@disk', self.disk))
+
+    def reload(self, text):
+        self.write(text)
+        return subprocess.run([self.binary, 'exports', 'reload', '--state', self.state],
+                              capture_output=True, text=True, check=False, timeout=60)
+
+    def reload_well(self, text):
+        done = self.reload(text)
+        equal((done.returncode, done.stderr), (0, ''), 'reload')
+
+    def handle(self, path, client):
+        mounted = client.mount(path)
+        equal(mounted.status, 0, f'MNT of {path}')
+        return mounted.fh
+
+
+class NoDisk(Exception):
+    """There are no loop devices here."""
+
+
+@contextlib.contextmanager
+def disk_of(server, megabytes=160):
+    """An ext4 at @disk, in a mount namespace of the test's own; gives its device."""
+    image = server.work + '/image'
+    os.mkdir(server.disk)
+    with open(image, 'wb') as out:
+        out.truncate(megabytes << 20)
+    subprocess.run(['mkfs.ext4', '-q', '-F', image], check=True)
+    made = subprocess.run(['losetup', '-f', '--show', image], check=False, capture_output=True,
+                          text=True)
+    if made.returncode != 0:
+        raise NoDisk
+    device = made.stdout.strip()
+    try:
+        subprocess.run(['mount', device, server.disk], check=True)
+        yield device
+    finally:
+        server.stop(signal.SIGKILL)
+        subprocess.run(['umount', server.disk], check=False, stderr=subprocess.DEVNULL)
+        subprocess.run(['losetup', '-d', device], check=False)
+
+
+def with_disk(case):
+    """Runs a case of (server, device); where there are no loop devices it says so."""
+    def run():
+        server = Exports('')
+        try:
+            with disk_of(server) as device:
+                case(server, device)
+        except NoDisk:
+            print('(no loop devices here)')
+        finally:
+            server.__exit__(None)
+    run.__name__, run.__doc__ = case.__name__, case.__doc__
+    return run
+
+
+A = '@work/a *(rw,async,no_root_squash,insecure)\n'
+DISK = '@disk *(rw,async,no_root_squash,insecure,async_window=60s)\n'
+
+
+@with_disk
+def what_is_unexported_can_be_unmounted(server, device):
+    """With a log in it, and a change that is in no hurry to get there."""
+    server.arguments += ['--journal', 'auto']
+    server.write(A)
+    server.start()
+    client = server.nfs()
+    for turn in range(3):
+        server.reload_well(A + DISK)
+        root = server.handle(server.disk, client)
+        check(os.path.exists(server.disk + '/.holdfast/in-use'), 'no note of the log')
+        file = client.new_file(root, f'file{turn}', b'data')
+        client.new_dir(root, f'dir{turn}')
+        server.reload_well(A)
+        equal(os.listdir(server.disk + '/.holdfast/pool'), [], 'what is left in the pool')
+        check(not os.path.exists(server.disk + '/.holdfast/in-use'), 'the note is still there')
+        subprocess.run(['umount', server.disk], check=True)
+        # Exclusive: fails while the file system is mounted anywhere.
+        os.close(os.open(device, os.O_RDWR | os.O_EXCL))
+        equal(client.getattr(file).status, nfs.STALE, 'GETATTR after it')
+        subprocess.run(['mount', device, server.disk], check=True)
+    server.reload_well(A + DISK)
+    root = server.handle(server.disk, client)
+    equal(client.read(file, 0, 10).data, b'data', 'READ when it is back')
+    equal(sorted(n for n in os.listdir(server.disk) if n[0] in 'df'),
+          ['dir0', 'dir1', 'dir2', 'file0', 'file1', 'file2'], 'names')
+
+
+@with_disk
+def what_a_reload_adds_is_logged(server, device):
+    """Its changes and answers are there after a kill, and its handles are good."""
+    server.arguments += ['--journal', 'auto']
+    server.write(A)
+    server.start()
+    server.reload_well(A + '@disk *(rw,sync,no_root_squash,insecure)\n')
+    with server.tcp() as connection:
+        client = Nfs(connection)
+        root = server.handle(server.disk, client)
+        file = client.new_file(root, 'f', b'data')
+        call = create_call(root, b'g')
+        reply = connection.exchange(call)
+    server.restart(signal.SIGKILL)
+    check(server.disk + '/.holdfast/journal' in server.messages(), server.messages())
+    with server.tcp() as connection:
+        client = Nfs(connection)
+        equal(connection.exchange(call), reply, 'the answer')
+        equal(client.read(file, 0, 10).data, b'data', 'READ')
+    server.stop()
+
+
+@with_disk
+def one_journal_for_two(server, device):
+    """Named in both exports, once through a symbolic link."""
+    os.symlink(server.work + '/intents', server.work + '/link')
+    server.write('@work/a *(rw,no_root_squash,insecure,journal=@work/intents)\n'
+                 '@disk *(rw,no_root_squash,insecure,journal=@work/link)\n')
+    server.start()
+    client = server.nfs()
+    files = [client.new_file(server.handle(path, client), 'f', b'data')
+             for path in (server.work + '/a', server.disk)]
+    check(not os.path.exists(server.disk + '/.holdfast/journal'), 'a second log')
+    server.stop(signal.SIGKILL)
+    text = '@work/a *(rw,no_root_squash,insecure,journal=@work/intents)\n'
+    server.write(text)
+    try:
+        server.start()
+    except nfs.Failure as failure:
+        check(server.disk in str(failure), f'the reason does not name the other: {failure}')
+        server.process.wait()
+    else:
+        raise nfs.Failure('the server started without one of its exports')
+    server.write(text + '@disk *(rw,no_root_squash,insecure,journal=@work/intents)\n')
+    server.start()
+    client = server.nfs()
+    for file in files:
+        equal(client.read(file, 0, 10).data, b'data', 'READ')
+    server.reload_well(text) # the other one stays, with the log
+    subprocess.run(['umount', server.disk], check=True)
+    os.close(os.open(device, os.O_RDWR | os.O_EXCL))
+    equal(client.create(server.handle(server.work + '/a', client), 'g').status, nfs.OK, 'CREATE')
+    server.restart(signal.SIGKILL)
+    client = server.nfs()
+    equal(client.lookup(server.handle(server.work + '/a', client), 'g').status, nfs.OK, 'LOOKUP')
+    subprocess.run(['mount', device, server.disk], check=True)
+
+
+@with_disk
+def a_file_system_has_one_journal(server, device):
+    """Two exports of it may not name two; an export that is served may not change it."""
+    os.mkdir(server.disk + '/sub')
+    sub = '@disk/sub *(rw,insecure,journal={})\n'
+    server.write(A + '@disk *(rw,insecure,journal=auto)\n')
+    server.start()
+    for text, words in ((A + '@disk *(rw,insecure,journal=auto)\n' + sub.format('@work/intents'),
+                         ('one file system', 'journal=')),
+                        (A + '@disk *(rw,insecure,journal=@work/intents)\n',
+                         ('cannot become', 'while it is served')),
+                        (A + '@disk *(rw,insecure,journal=/dev/none)\n', ('cannot become',)),
+                        (A.replace('async', 'async,journal=/dev/none/x'), ('cannot become',))):
+        done = server.reload(text)
+        equal(done.returncode, 1, f'exit status for {text!r}')
+        for word in words:
+            check(word in done.stderr, f'{text!r}: no {word!r} in {done.stderr!r}')
+    server.reload_well(A + '@disk *(rw,insecure,journal=auto)\n' + sub.format('auto'))
+    client = server.nfs()
+    server.handle(server.disk + '/sub', client)
+    server.reload_well(A)
+    done = server.reload(A + '@disk *(rw,insecure,journal=/dev/none)\n')
+    equal(done.returncode, 1, 'exit status for a device that is not there')
+    check('/dev/none: No such file' in done.stderr and not os.path.exists('/dev/none'), done.stderr)
+    server.reload_well(A + '@disk *(rw,insecure,journal=@work/intents)\n')
+    server.handle(server.disk, client)
+    server.stop()
+
+
 if __name__ == '__main__':
+    nfs.have_own_mounts()
     nfs.run([answers_survive_a_kill, handles_survive_a_kill, write_verifier_changes, nothing_shows,
-             many_clients_share_batches])
+             many_clients_share_batches, what_is_unexported_can_be_unmounted,
+             what_a_reload_adds_is_logged, one_journal_for_two, a_file_system_has_one_journal])

@@ -237,6 +237,42 @@ static void fsid_belongs_to_the_directory(void **state)
     assert_gets(f, "/c", "10.0.0.1", "no export");
 }
 
+static void journal_belongs_to_the_directory(void **state)
+{
+    struct fixture *f = *state;
+
+    load(f, "/a 10.0.0.1 10.0.0.2(journal=/dev/nvme0n1p3)\n/a 10.0.0.3(journal=/dev/nvme0n1p3)\n"
+            "/a 10.0.0.4(journal=auto)\n/b *(journal=off)\n/c *(journal=nvme)\n/d *(journal=)\n"
+            "/e *(journal)\n");
+    assert_problems(f, "3:error:another journal=", "5:error:journal=nvme",
+                    "6:error:journal=", "7:error:'journal='", NULL);
+    for (const char *client = "10.0.0.1"; client != NULL;
+         client = strcmp(client, "10.0.0.1") == 0 ? "10.0.0.3" : NULL) {
+        assert_string_equal(gets(f, "/a", client)->journal, "/dev/nvme0n1p3");
+    }
+    assert_non_null(strstr(text_of(gets(f, "/a", "10.0.0.1")), ",journal=/dev/nvme0n1p3"));
+    assert_gets(f, "/a", "10.0.0.4", "nothing");
+    assert_string_equal(gets(f, "/b", "10.0.0.1")->journal, "off");
+}
+
+static void the_async_window_has_a_unit(void **state)
+{
+    struct fixture *f = *state;
+
+    load(f, "/a 10.0.0.1(async_window=2s) 10.0.0.2(async_window=250ms) 10.0.0.3(async_window=0) "
+            "10.0.0.4(async_window=60000)\n"
+            "/b *(async_window=61s)\n/c *(async_window=1m)\n/d *(async_window=)\n"
+            "/e *(async_window=99999999999999999999)\n/f *(async_window=1.5s)\n");
+    assert_problems(f, "2:error:61s", "3:error:1m", "4:error:async_window=", "5:error:9999",
+                    "6:error:1.5s", NULL);
+    assert_int_equal(gets(f, "/a", "10.0.0.1")->async_window_ms, 2000);
+    assert_int_equal(gets(f, "/a", "10.0.0.2")->async_window_ms, 250);
+    assert_int_equal(gets(f, "/a", "10.0.0.4")->async_window_ms, 60000);
+    assert_true(gets(f, "/a", "10.0.0.3")->has_async_window);
+    assert_int_equal(gets(f, "/a", "10.0.0.3")->async_window_ms, 0);
+    assert_non_null(strstr(text_of(gets(f, "/a", "10.0.0.1")), ",async_window=2000ms"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +290,8 @@ int main(void)
         TEST(ids_are_checked),
         TEST(fsid_has_three_forms),
         TEST(fsid_belongs_to_the_directory),
+        TEST(journal_belongs_to_the_directory),
+        TEST(the_async_window_has_a_unit),
     };
     return cmocka_run_group_tests_name("exports: options", tests, NULL, NULL);
 }

@@ -97,8 +97,7 @@ static void rig_start(struct rig *rig)
                                       .sync = on_sync,
                                       .checkpoint = on_checkpoint,
                                       .arg = rig,
-                                      .log = log,
-                                      .window_ms = WINDOW_MS};
+                                      .log = log};
     assert_int_equal(journal_open(&options, &rig->journal, &err), 0);
 }
 
@@ -153,10 +152,10 @@ static uint64_t append(struct rig *rig, uint64_t number, bool holds)
     return journal_append(rig->journal, &change);
 }
 
-static void reply(struct rig *rig, uint64_t number)
+static void reply(uint64_t number)
 {
     struct journal_caller caller = {.xid = (uint32_t)number};
-    journal_reply(rig->journal, &caller, (const uint8_t *)&number, sizeof number);
+    journal_reply(&caller, (const uint8_t *)&number, sizeof number);
 }
 
 /* What the log says after a restart. */
@@ -214,7 +213,7 @@ static void lone_change(void **state)
     for (uint64_t i = 1; i <= 20; i++) {
         uint64_t before = disk_sim_count(rig->sim);
         uint64_t lsn = append(rig, i, true);
-        reply(rig, i);
+        reply(i);
         assert_true(wait_for(rig, lsn));
         assert_int_equal(disk_sim_count(rig->sim), before + 1);
     }
@@ -231,13 +230,20 @@ static void reply_is_in_the_batch(void **state)
     uint64_t other = append(rig, 2, false);
     usleep(20000);
     assert_true(journal_settled(rig->journal) < mine);
-    reply(rig, 1);
+    reply(1);
     assert_true(wait_for(rig, other));
     struct journal_stats stats;
     journal_stats(rig->journal, &stats);
     assert_int_equal(stats.batches, 2);
+    assert_int_equal(stats.changes, 2);
+    assert_int_equal(stats.waiting, 0);
     assert_int_equal(stats.records, 3);
-    journal_leave(rig->journal); /* holds nothing: no harm */
+    assert_int_equal(stats.write_ns.count, 2);
+    assert_int_equal(stats.batch_changes.max, 1);
+    assert_int_equal(stats.sync_ns.count, 0);
+    assert_true(stats.wait_ns.max >= 40000000); /* both pauses */
+    assert_true(stats.has_log && stats.used_bytes > 0);
+    journal_leave(); /* holds nothing: no harm */
     rig_free(rig);
 }
 
@@ -250,7 +256,7 @@ static void two_changes_of_one_call(void **state)
     usleep(20000);
     uint64_t lsn = append(rig, 2, true);
     append(rig, 3, true);
-    journal_leave(rig->journal);
+    journal_leave();
     assert_true(wait_for(rig, lsn + 1));
     rig_free(rig);
 }
@@ -286,7 +292,8 @@ static void lazy_changes(void **state)
     struct rig *rig = rig_new();
     struct journal_record record = record_of(1, (const uint8_t *)"x");
     record.write.size = 1;
-    struct journal_change change = {.records = &record, .record_count = 1, .lazy = true};
+    struct journal_change change = {
+        .records = &record, .record_count = 1, .lazy = true, .window_ms = WINDOW_MS};
     uint64_t lsn = journal_append(rig->journal, &change);
     usleep(30000);
     assert_true(journal_settled(rig->journal) < lsn);
@@ -295,6 +302,38 @@ static void lazy_changes(void **state)
     lsn = journal_append(rig->journal, &change);
     assert_true(wait_for(rig, append(rig, 2, false)));
     assert_true(journal_settled(rig->journal) >= lsn);
+    journal_append(rig->journal, &change);
+    change.window_ms = 20; /* the shortest window of a batch counts */
+    assert_true(wait_for(rig, journal_append(rig->journal, &change)));
+    change.window_ms = WINDOW_MS;
+    lsn = journal_append(rig->journal, &change);
+    journal_push(rig->journal);
+    assert_true(wait_for(rig, lsn));
+    assert_int_equal(journal_wait(rig->journal, journal_append(rig->journal, &change)), 0);
+    rig_free(rig);
+}
+
+/* All that was appended is before the head when it returns, and an error is told. */
+static void checkpoint_on_demand(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_new();
+    struct journal_record record = record_of(1, (const uint8_t *)"x");
+    record.write.size = 1;
+    struct journal_change change = {
+        .records = &record, .record_count = 1, .lazy = true, .window_ms = WINDOW_MS};
+    struct journal_stats stats;
+    for (uint32_t i = 1; i <= 3; i++) {
+        journal_append(rig->journal, &change);
+        assert_int_equal(journal_checkpoint(rig->journal), 0);
+        journal_stats(rig->journal, &stats);
+        assert_int_equal(stats.used_bytes, 0);
+        assert_int_equal(rig->checkpoints, i);
+    }
+    rig->checkpoint_error = -EIO;
+    journal_append(rig->journal, &change);
+    assert_int_equal(journal_checkpoint(rig->journal), -EIO);
+    assert_int_equal(journal_wait(rig->journal, append(rig, 2, false)), -EIO);
     rig_free(rig);
 }
 
@@ -370,9 +409,9 @@ static void *work(void *arg)
         uint64_t number = i * THREAD_COUNT + worker->index;
         append(rig, number, true);
         if (number % 7 == 0) {
-            journal_leave(rig->journal);
+            journal_leave();
         } else {
-            reply(rig, number);
+            reply(number);
         }
     }
     return NULL;
@@ -448,6 +487,7 @@ int main(void)
         cmocka_unit_test(two_changes_of_one_call),
         cmocka_unit_test(syncs_come_first),
         cmocka_unit_test(lazy_changes),
+        cmocka_unit_test(checkpoint_on_demand),
         cmocka_unit_test(failed_write),
         cmocka_unit_test(failed_checkpoint),
         cmocka_unit_test(wraps_around),

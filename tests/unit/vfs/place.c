@@ -19,7 +19,7 @@ static void on_durable(void *arg, uint64_t lsn, int error)
 {
     struct place *place = arg;
     pthread_mutex_lock(&place->lock);
-    place->durable_lsn = lsn;
+    place->durable_lsn[lsn >> VFS_LANE_SHIFT] = lsn;
     if (error != 0) {
         place->durable_error = error;
     }
@@ -36,7 +36,7 @@ static int on_sync(void *arg, int fd, int how)
 int place_wait(struct place *place, uint64_t lsn)
 {
     pthread_mutex_lock(&place->lock);
-    while (place->durable_lsn < lsn) {
+    while (place->durable_lsn[lsn >> VFS_LANE_SHIFT] < lsn) {
         pthread_cond_wait(&place->changed, &place->lock);
     }
     int error = place->durable_error;
@@ -73,7 +73,7 @@ void place_open(struct place *place)
                                   .durable = on_durable,
                                   .sync = place->sync != NULL ? on_sync : NULL,
                                   .arg = place};
-    place->durable_lsn = 0;
+    memset(place->durable_lsn, 0, sizeof place->durable_lsn);
     place->durable_error = 0;
     if (vfs_open(&options, &place->vfs, &err) != 0) {
         fail_msg("vfs_open: %s", err.text);

@@ -9,6 +9,7 @@
 #define UNIT_VFS_PLACE_H
 
 #include "lib/unit.h"
+#include "vfs/journals.h"
 #include "vfs/node.h"
 
 #include <errno.h>
@@ -36,10 +37,10 @@ struct place {
     struct vfs *vfs;
     struct sockaddr_in peer;
     uint64_t batch;
-    /* What the journal said last. */
+    /* What the journals said last. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint64_t durable_lsn;
+    uint64_t durable_lsn[VFS_JOURNAL_COUNT_MAX];
     int durable_error;
 };
 

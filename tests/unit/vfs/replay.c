@@ -414,7 +414,7 @@ static void links_come_back(void **state)
     free_place(place);
 }
 
-static char large[40001];
+static char large[JOURNAL_DATA_BYTES_MAX + 1000]; /* more than goes into any log */
 
 static void write_data(struct place *place)
 {
