@@ -14,6 +14,7 @@ int cmd_baseline(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_exports(int argc, char **argv);
 int cmd_get(int argc, char **argv);
+int cmd_journal(int argc, char **argv);
 int cmd_ls(int argc, char **argv);
 int cmd_mkdir(int argc, char **argv);
 int cmd_ping(int argc, char **argv);

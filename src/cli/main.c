@@ -13,6 +13,7 @@ static const struct {
     const char *summary;
 } commands[] = {
     {"serve", cmd_serve, "serve directories to NFS clients"},
+    {"journal", cmd_journal, "look into the log of changes of a server"},
     {"exports", cmd_exports, "check an exports file, list it, explain what a host gets"},
     {"ls", cmd_ls, "list a directory of any NFS server, or its exports"},
     {"stat", cmd_stat, "show the attributes of a file there"},
@@ -29,7 +30,6 @@ static const struct {
 static void print_help(FILE *file)
 {
     fputs("usage: holdfast COMMAND [ARGUMENTS]\n"
-          "\n"
           "An NFS server for Linux. One port, no other daemon needed.\n"
           "\n"
           "commands:\n",
