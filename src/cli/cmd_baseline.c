@@ -4,6 +4,7 @@
 
 #include "cli/baseline_against.h"
 #include "cli/baseline_text.h"
+#include "cli/interrupt.h"
 #include "cli/options.h"
 #include "probe/baseline.h"
 #include "report/tree.h"
@@ -224,6 +225,18 @@ static void progress(void *owner, uint32_t done, uint32_t all, const char *what)
     fprintf(stderr, "\r\033[K%3u%%  %s", all > 0 ? done * 100 / all : 0, what);
 }
 
+static void making(void *owner, const char *dir_name)
+{
+    (void)owner;
+    interrupt_hold(dir_name);
+}
+
+static bool stopping(void *owner)
+{
+    (void)owner;
+    return interrupt_seen();
+}
+
 static FILE *open_file(const char *path)
 {
     FILE *file = fopen(path, "w");
@@ -311,6 +324,8 @@ static int run(struct arguments *arguments)
     bool shown = isatty(STDERR_FILENO) == 1;
 
     arguments->baseline.progress = shown ? progress : NULL;
+    arguments->baseline.making = making;
+    arguments->baseline.stopping = stopping;
     int error = baseline_run(&arguments->baseline, &baseline, &err);
     if (shown) {
         fputs("\r\033[K", stderr);
@@ -324,6 +339,7 @@ static int run(struct arguments *arguments)
             fprintf(stderr, "holdfast baseline: %s\n", baseline.left_behind);
         }
     }
+    interrupt_release();
     baseline_close(&baseline);
     return status;
 }

@@ -2,6 +2,7 @@
 /* Walks up the layers to an export, and says what is wrong. */
 #include "cli/command.h"
 
+#include "cli/interrupt.h"
 #include "cli/options.h"
 #include "probe/doctor.h"
 #include "report/tree.h"
@@ -22,12 +23,51 @@ static const char help[] =
     "exit status: 0 nothing found, 1 something found, 2 usage\n"
     "more: man 1 holdfast-doctor\n";
 
-static void print(const struct doctor *doctor)
+/* What the callbacks need to know. */
+struct shown {
+    bool terminal; /* standard error is one: there is a line of progress */
+    bool steps;    /* as they become known */
+};
+
+static void wipe(const struct shown *shown)
 {
-    for (uint32_t i = 0; i < doctor->step_count; i++) {
-        const struct doctor_step *step = &doctor->steps[i];
-        printf("%-13s %-9s %s\n", step->layer, doctor_state_name(step->state), step->text);
+    if (shown->terminal) {
+        fputs("\r\033[K", stderr);
     }
+}
+
+static void progress(void *owner, const char *what)
+{
+    const struct shown *shown = owner;
+    if (shown->terminal) {
+        fprintf(stderr, "\r\033[Klooking at: %s", what);
+    }
+}
+
+static void known(void *owner, const struct doctor_step *step)
+{
+    const struct shown *shown = owner;
+    if (shown->steps) {
+        wipe(shown);
+        printf("%-13s %-9s %s\n", step->layer, doctor_state_name(step->state), step->text);
+        (void)fflush(stdout);
+    }
+}
+
+static void making(void *owner, const char *dir_name)
+{
+    (void)owner;
+    interrupt_hold(dir_name);
+}
+
+static bool stopping(void *owner)
+{
+    (void)owner;
+    return interrupt_seen();
+}
+
+static void print_findings(const struct doctor *doctor)
+{
     if (doctor->stopped) {
         puts("\nWhat lies above cannot work before this does.");
     }
@@ -44,20 +84,22 @@ static void print(const struct doctor *doctor)
     }
 }
 
-static void progress(void *owner, const char *what)
+static int run(struct doctor_options *options, const char *url, bool json)
 {
-    (void)owner;
-    fprintf(stderr, "\r\033[Klooking at: %s", what);
-}
-
-static int run(const struct doctor_options *options, const char *url, bool json)
-{
+    struct shown shown = {.terminal = isatty(STDERR_FILENO) == 1, .steps = !json};
     struct doctor doctor;
 
+    options->progress = progress;
+    options->known = known;
+    options->making = making;
+    options->stopping = stopping;
+    options->owner = &shown;
     doctor_run(options, &doctor);
-    if (options->progress != NULL) {
-        fputs("\r\033[K", stderr);
+    wipe(&shown);
+    if (interrupt_seen() && doctor.baseline.left_behind[0] != '\0') {
+        fprintf(stderr, "holdfast doctor: %s\n", doctor.baseline.left_behind);
     }
+    interrupt_release();
     int status = doctor.finding_count > 0 || doctor.stopped ? COMMAND_FINDING : COMMAND_DONE;
     if (json) {
         struct report *report = report_new();
@@ -66,7 +108,7 @@ static int run(const struct doctor_options *options, const char *url, bool json)
         status = report_write_json(report, stdout) ? status : COMMAND_CANNOT;
         report_free(report);
     } else {
-        print(&doctor);
+        print_findings(&doctor);
     }
     doctor_close(&doctor);
     return status;
@@ -114,6 +156,5 @@ int cmd_doctor(int argc, char **argv)
         fprintf(stderr, "holdfast doctor: %s: %s\n", url, err.text);
         return COMMAND_USAGE;
     }
-    doctor.progress = isatty(STDERR_FILENO) == 1 ? progress : NULL;
     return run(&doctor, url, json);
 }

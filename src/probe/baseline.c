@@ -38,6 +38,13 @@ double baseline_resent_part(const struct baseline_point *point)
     return (double)result->retransmitted / (double)calls;
 }
 
+int baseline_stopped(const struct session *session, struct err *err)
+{
+    const struct baseline_options *options = session->options;
+    bool stopping = options->stopping != NULL && options->stopping(options->owner);
+    return stopping ? err_set(err, -EINTR, "interrupted") : 0;
+}
+
 /* ---- mounts ---- */
 
 static int open_mount(struct session *session, enum baseline_transport transport)
@@ -95,6 +102,9 @@ static int make_dir(struct session *session, const struct client_fh *parent, str
     clock_gettime(CLOCK_REALTIME, &now);
     (void)snprintf(session->dir_name, sizeof session->dir_name, ".holdfast-baseline-%ld-%ld",
                    (long)getpid(), now.tv_nsec);
+    if (session->options->making != NULL) {
+        session->options->making(session->options->owner, session->dir_name);
+    }
     struct MKDIR3args args = {
         .where = client_dirop(parent, client_name(session->dir_name)),
         .attributes = {.mode = {true, {0700}}},
@@ -151,7 +161,8 @@ static int fill_file(struct session *session, struct err *err)
         return err_set(err, -ENOMEM, "out of memory");
     }
     memset(data, 0x5a, size);
-    for (uint64_t at = 0; at < bytes && status == 0;) {
+    int stopped = 0;
+    for (uint64_t at = 0; at < bytes && status == 0 && stopped == 0;) {
         uint32_t count = bytes - at < size ? (uint32_t)(bytes - at) : size;
         struct WRITE3args args = {client_fh3(&session->file), at, count, UNSTABLE, {data, count}};
         status = client_nfs3(session->mount, NFSPROC3_WRITE, &args, &answer);
@@ -162,15 +173,16 @@ static int fill_file(struct session *session, struct err *err)
         }
         bool late = limit_ns > 0 && client_loop_fresh_ns(mount->loop) - start_ns > limit_ns;
         bytes = late && status == 0 ? at : bytes;
+        stopped = baseline_stopped(session, err);
     }
-    if (status == 0) {
+    if (status == 0 && stopped == 0) {
         struct COMMIT3args args = {client_fh3(&session->file), 0, 0};
         status = client_nfs3(session->mount, NFSPROC3_COMMIT, &args, &answer);
     }
     client_answer_free(&answer);
     free(data);
     session->file_bytes = bytes;
-    return status == 0 ? 0 : tell(err, "cannot write the file to work on", status);
+    return status == 0 ? stopped : tell(err, "cannot write the file to work on", status);
 }
 
 static int find_work(struct session *session, struct err *err)
@@ -272,8 +284,11 @@ static int measure_point(struct session *session, struct baseline_point *point, 
         .receive_buffer_bytes = options->receive_buffer_bytes,
         .duration_ms = options->duration_ms,
         .duration_ms_max = options->duration_ms * LONG_POINT_FACTOR,
+        .stopping = options->stopping,
+        .owner = options->owner,
     };
-    return load_run(&load, &point->result, err);
+    int error = load_run(&load, &point->result, err);
+    return error != 0 ? error : baseline_stopped(session, err);
 }
 
 static void announce(const struct session *session, uint32_t done, const char *what)

@@ -42,6 +42,10 @@ struct baseline_options {
     uint32_t unpack_count;     /* so many made-up files; 0: none */
     /* Told before each point; may be NULL. */
     void (*progress)(void *owner, uint32_t done, uint32_t all, const char *what);
+    /* Told the name of the directory before it is made; may be NULL. */
+    void (*making)(void *owner, const char *dir_name);
+    /* Asked often: true ends it early, with -EINTR, and the directory is removed. May be NULL. */
+    bool (*stopping)(void *owner);
     void *owner;
 };
 

@@ -18,6 +18,9 @@ struct session {
     uint64_t file_bytes;
 };
 
+/* 0, or -EINTR: the caller wants no more. */
+int baseline_stopped(const struct session *session, struct err *err) MUST_USE;
+
 /* baseline_small.c */
 int baseline_measure_small(struct session *session, struct err *err) MUST_USE;
 

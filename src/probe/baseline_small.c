@@ -166,8 +166,12 @@ int baseline_measure_small(struct session *session, struct err *err)
         status = status != 0 ? status : make(&file);
         status = status != 0 ? status : fill(&file);
         status = status != 0 ? status : use(&file);
+        status = status != 0 ? status : baseline_stopped(session, err);
     }
     client_answer_free(&file.answer);
+    if (status == -EINTR) {
+        return status;
+    }
     if (status != 0) {
         char text[CLIENT_TEXT_BYTES_MAX];
         return err_set(err, status < 0 ? status : -EIO, "small files: %s",

@@ -41,6 +41,8 @@ int baseline_measure_unpacking(struct session *session, struct err *err)
             .file_count = options->unpack_count,
             .file_bytes = BASELINE_SMALL_FILE_BYTES,
             .files_max = most < UNPACK_FILES_MAX ? most : UNPACK_FILES_MAX,
+            .stopping = options->stopping,
+            .owner = options->owner,
         };
         error = make_place(session, i, &unpack.dir, err);
         if (error == 0) {

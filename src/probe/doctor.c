@@ -44,6 +44,9 @@ step(struct doctor *doctor, const char *layer, enum doctor_state state, const ch
     (void)vsnprintf(step->text, sizeof step->text, format, arguments);
     va_end(arguments);
     doctor->stopped = doctor->stopped || state == DOCTOR_FAILED;
+    if (doctor->options->known != NULL) {
+        doctor->options->known(doctor->options->owner, step);
+    }
 }
 
 static struct doctor_finding *finding(struct doctor *doctor, const char *what)
@@ -415,9 +418,15 @@ static void look_at_baseline(const struct doctor_options *options, struct doctor
         .file_bytes = 8 << 20,
         .fill_ms_max = FILL_MS,
         .small_file_count = 30,
+        .making = options->making,
+        .stopping = options->stopping,
+        .owner = options->owner,
     };
 
-    if (baseline_run(&baseline, &doctor->baseline, &err) != 0) {
+    int error = baseline_run(&baseline, &doctor->baseline, &err);
+    if (error == -EINTR) {
+        step(doctor, "export", DOCTOR_UNSEEN, "%s", err.text);
+    } else if (error != 0) {
         step(doctor, "export", DOCTOR_FAILED, "%.400s", err.text);
         broken(doctor, "the export cannot be used",
                "look at the server's exports: does this host "
@@ -447,7 +456,7 @@ void doctor_run(const struct doctor_options *options, struct doctor *doctor)
 {
     static const char *const layers[] = {"name", "link", "echo", "RPC", "exports", "baselines"};
 
-    *doctor = (struct doctor){.echo_ms = -1};
+    *doctor = (struct doctor){.options = options, .echo_ms = -1};
     for (size_t i = 0; i < COUNT_OF(layers) && !doctor->stopped; i++) {
         if (options->progress != NULL) {
             options->progress(options->owner, layers[i]);

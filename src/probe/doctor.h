@@ -39,10 +39,16 @@ struct doctor_options {
     uint32_t echo_timeout_ms; /* 0: 1000 */
     /* Told before each layer; may be NULL. */
     void (*progress)(void *owner, const char *what);
+    /* Told what is known of a layer, as soon as it is; may be NULL. */
+    void (*known)(void *owner, const struct doctor_step *step);
+    /* As in baseline_options: the directory that it works in, and whether to go on. */
+    void (*making)(void *owner, const char *dir_name);
+    bool (*stopping)(void *owner);
     void *owner;
 };
 
 struct doctor {
+    const struct doctor_options *options;
     struct doctor_step steps[DOCTOR_STEP_COUNT_MAX];
     uint32_t step_count;
     struct doctor_finding findings[DOCTOR_FINDING_COUNT_MAX]; /* in order */

@@ -297,6 +297,11 @@ static int prepare(struct load *load, struct err *err)
     return client_rpc_open(&rpc_options, &load->rpc, err);
 }
 
+static bool is_unwanted(const struct load_options *options)
+{
+    return options->stopping != NULL && options->stopping(options->owner);
+}
+
 static int run(struct load *load, struct err *err)
 {
     int error = 0;
@@ -312,6 +317,7 @@ static int run(struct load *load, struct err *err)
     /* The last replies are not waited for: what did not come in time does not count. */
     while (error == 0 && !load->stopping && !is_over(load, client_loop_now_ns(load->loop))) {
         error = client_loop_turn(load->loop, TURN_MS);
+        load->stopping = load->stopping || is_unwanted(load->options);
     }
     load->result->elapsed_ns = client_loop_fresh_ns(load->loop) - load->start_ns;
     if (load->result->calls == 0 && load->result->status == 0) {

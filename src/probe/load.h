@@ -34,6 +34,8 @@ struct load_options {
     uint32_t receive_buffer_bytes; /* 0: large */
     uint32_t duration_ms;
     uint32_t duration_ms_max; /* where losses left few answers */
+    bool (*stopping)(void *owner); /* true ends it early; may be NULL */
+    void *owner;
 };
 
 struct load_result {

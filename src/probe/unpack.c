@@ -263,8 +263,12 @@ static void pause_over(struct client_timer *timer)
 static void turn(struct unpacking *unpacking)
 {
     int error = client_loop_turn(unpacking->options->mount->loop, TURN_MS);
+    const struct unpack_options *options = unpacking->options;
     if (error != 0 && unpacking->error == 0) {
         unpacking->error = err_set(unpacking->err, error, "cannot wait: %s", strerror(-error));
+    } else if (unpacking->error == 0 && options->stopping != NULL &&
+               options->stopping(options->owner)) {
+        unpacking->error = err_set(unpacking->err, -EINTR, "interrupted");
     }
 }
 

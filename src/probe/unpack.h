@@ -36,6 +36,8 @@ struct unpack_options {
     uint32_t file_count; /* made up: how many, */
     uint32_t file_bytes; /* and how long each */
     uint32_t files_max;  /* at a time, 1 to UNPACK_FILES_MAX */
+    bool (*stopping)(void *owner); /* asked often: true ends it, with -EINTR; may be NULL */
+    void *owner;
 };
 
 struct unpack_result {

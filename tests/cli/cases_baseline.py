@@ -7,12 +7,13 @@ import json
 import os
 import re
 import signal
+import statistics
 import subprocess
 import time
 import xml.dom.minidom
 
-from cli import (CANNOT, DONE, FINDING, USAGE, Serving, check, equal, holdfast, own_namespaces,
-                 quiet, run, write)
+from cli import (BINARY, CANNOT, DONE, FINDING, USAGE, Serving, check, equal, holdfast,
+                 own_namespaces, quiet, run, write)
 
 
 def baseline(*arguments, **more):
@@ -197,10 +198,10 @@ def archives_that_are_none_are_refused(work):
 # ---- numbers ---------------------------------------------------------------------------------
 
 @contextlib.contextmanager
-def capturing(path, port):
+def capturing(path, port, bytes_of_each=300):
     """tcpdump of what goes to and from a port."""
-    command = ['tcpdump', '-i', 'lo', '-U', '--immediate-mode', '-B', '16384', '-s', '300',
-               '-w', path, '-Z', 'root', f'port {port}']
+    command = ['tcpdump', '-i', 'lo', '-U', '--immediate-mode', '-B', '16384', '-s',
+               str(bytes_of_each), '-w', path, '-Z', 'root', f'port {port}']
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as dump:
         try:
             check('listening on' in dump.stderr.readline(), 'tcpdump does not listen')
@@ -233,6 +234,34 @@ def calls_are_those_of_a_capture(work):
                          f'nfs.count3 == {size}')
             check(0 <= reads - point['calls'] <= 1, f'{size}: {reads} READs seen, '
                                                     f'{point["calls"]} told')
+
+
+def times_are_those_of_a_capture(work):
+    """Response times of small-file operations beside what tshark makes of the frames' times."""
+    capture = f'{work}/capture.pcap'
+    slow = dict(os.environ, LD_PRELOAD=os.environ['HOLDFAST_SLOWSYNC'], SLOWSYNC_US='20000')
+    with serving(work, env=slow) as server:
+        with capturing(capture, server.port, 0):
+            said = numbers('--kind', 'read', '--block', '8k', '--in-flight', '1', '--size', '8k',
+                           '--time', '0.02', '--proto', 'tcp', '--files', '20',
+                           url(server, f'{work}/export'))
+        lines = subprocess.run(
+            ['tshark', '-r', capture, '-d', f'tcp.port=={server.port},rpc', '-Y',
+             'rpc.msgtyp == 1 && rpc.program == 100003', '-T', 'fields', '-e', 'nfs.procedure_v3',
+             '-e', 'rpc.time'], capture_output=True, text=True, check=True).stdout.splitlines()
+    seen = {}
+    for line in lines:
+        procedure, seconds = line.split()
+        seen.setdefault(int(procedure), []).append(1000 * float(seconds))
+    told = {op['name']: op['p50_ms'] for op in said['small_files']['operations']}
+    for name, procedure in (('GETATTR', 1), ('SETATTR', 2), ('CREATE', 8), ('REMOVE', 12),
+                            ('COMMIT', 21)):
+        check(len(seen[procedure]) >= 20, f'{name}: {len(seen[procedure])} seen')
+        wire = statistics.median(seen[procedure][:21])  # behind them come those of unpacking
+        equal(wire > 20, name != 'GETATTR', f'{name} waits: {wire} ms on the wire')
+        # A process that is woken late, on a busy machine, sees more than there was on the wire.
+        right = 0.95 * wire <= told[name] <= 1.1 * wire + 2
+        check(right, f'{name}: {told[name]} ms told, {wire} ms seen')
 
 
 def what_was_saved_is_compared_with(work):
@@ -275,6 +304,59 @@ def nothing_is_left_behind(work):
     with serving(work) as server:
         baseline(*quick, url(server, f'{work}/export')).ends(DONE)
         equal(os.listdir(f'{work}/export'), [], 'left')
+
+
+def left(work):
+    return os.listdir(f'{work}/export')
+
+
+def until(condition, what):
+    end = time.monotonic() + 30
+    while not condition():
+        check(time.monotonic() < end, what)
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def measuring(work, server, *arguments):
+    """A baseline that would take minutes, seen to have begun."""
+    with subprocess.Popen([BINARY, 'baseline', '--time', '60', '--size', '256k', *arguments,
+                           url(server, f'{work}/export', '&soft&timeo=5&retrans=1')],
+                          stderr=subprocess.PIPE, text=True) as process:
+        try:
+            until(lambda: left(work), 'no directory was made')
+            yield process
+        finally:
+            process.kill()
+
+
+def an_interrupt_leaves_nothing_behind(work):
+    with serving(work) as server:
+        for how in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            for what in (['--block', '8k'], ['--kind', 'write', '--proto', 'udp'],
+                         ['--block', '512', '--time', '0.01', '--files', '100000']):
+                with measuring(work, server, *what) as process:
+                    time.sleep(0.3)
+                    process.send_signal(how)
+                    err = process.communicate(timeout=30)[1]
+                equal((process.returncode, left(work)), (-how, []), f'{what}: {err}')
+                check('interrupted' in err, err)
+
+
+def what_an_interrupt_leaves_is_named(work):
+    """The server is gone: the first signal waits for it, the second does not."""
+    with serving(work) as server:
+        with measuring(work, server) as process:
+            server.process.send_signal(signal.SIGSTOP)
+            try:
+                process.send_signal(signal.SIGINT)
+                time.sleep(0.3)
+                process.send_signal(signal.SIGTERM)
+                err = process.communicate(timeout=30)[1]
+                check(process.returncode in (-signal.SIGINT, -signal.SIGTERM), process.returncode)
+                check(f'{left(work)[0]} is left behind' in err, err)
+            finally:
+                server.process.send_signal(signal.SIGCONT)
 
 
 def version_2_is_measured_as_version_2(work):
@@ -327,5 +409,6 @@ if __name__ == '__main__':
     run([the_block_size_that_works_is_found, stable_storage_is_told_from_the_network,
          several_files_at_a_time_share_the_wait, what_was_unpacked_is_the_archive,
          archives_that_are_none_are_refused, calls_are_those_of_a_capture,
-         what_was_saved_is_compared_with, nothing_is_left_behind,
+         times_are_those_of_a_capture, what_was_saved_is_compared_with, nothing_is_left_behind,
+         an_interrupt_leaves_nothing_behind, what_an_interrupt_leaves_is_named,
          version_2_is_measured_as_version_2, a_file_is_only_read, what_cannot_be_done_is_said])

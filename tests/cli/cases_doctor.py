@@ -4,10 +4,12 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
+import time
 
-from cli import (DONE, FINDING, USAGE, Failure, Serving, check, equal, holdfast, own_namespaces,
-                 quiet, run)
+from cli import (BINARY, DONE, FINDING, USAGE, Failure, Serving, check, equal, holdfast,
+                 own_namespaces, quiet, run)
 
 
 def doctor(*arguments):
@@ -137,6 +139,31 @@ def it_stops_where_a_layer_fails(work):
         sh('ip link del v0')
 
 
+def a_layer_is_told_when_it_is_known(work):
+    """The server has stopped: what is below it is told all the same, and at once."""
+    with Serving(*quiet(work), f'{work}/export(rw,async,no_root_squash,insecure)') as server:
+        server.process.send_signal(signal.SIGSTOP)
+        with subprocess.Popen([BINARY, 'doctor', url(server, f'{work}/export')], text=True,
+                              stdout=subprocess.PIPE) as process:
+            told = [process.stdout.readline().split()[0] for _ in range(3)]
+            equal((told, process.poll()), (['name', 'interface', 'echo'], None), 'layers')
+            process.kill()
+        server.process.send_signal(signal.SIGCONT)
+
+
+def an_interrupt_leaves_nothing_behind(work):
+    with Serving(*quiet(work), f'{work}/export(rw,async,no_root_squash,insecure)') as server:
+        with subprocess.Popen([BINARY, 'doctor', url(server, f'{work}/export')],
+                              stdout=subprocess.DEVNULL) as process:
+            end = time.monotonic() + 30
+            while not os.listdir(f'{work}/export'):
+                check(time.monotonic() < end, 'no directory was made')
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=30)
+        equal((process.returncode, os.listdir(f'{work}/export')), (-signal.SIGINT, []), 'the end')
+
+
 def wrong_usage(_):
     doctor().ends(USAGE).says('nfs://HOST/PATH')
     doctor('--frobnicate', 'nfs://127.0.0.1/').ends(USAGE).says('--frobnicate')
@@ -147,4 +174,5 @@ def wrong_usage(_):
 if __name__ == '__main__':
     own_namespaces()
     run([all_is_well, the_gain_of_not_waiting_is_foretold, lost_fragments_are_found,
-         a_smaller_mtu_on_the_way_is_found, it_stops_where_a_layer_fails, wrong_usage])
+         a_smaller_mtu_on_the_way_is_found, it_stops_where_a_layer_fails,
+         a_layer_is_told_when_it_is_known, an_interrupt_leaves_nothing_behind, wrong_usage])
