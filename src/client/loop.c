@@ -8,6 +8,7 @@
 #include "client/loop.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <time.h>
@@ -270,23 +271,48 @@ static void run_flushes(struct client_loop *loop)
 
 /* ---- the turn ---- */
 
+/* Until a timer is due or something is to be sent; negative: neither. */
+static int64_t idle_ns(const struct client_loop *loop)
+{
+    if (loop->flush_first != NULL) {
+        return 0;
+    }
+    if (loop->timer_count == 0) {
+        return -1;
+    }
+    int64_t due_ns = loop->timers[1]->deadline_ns - clock_ns();
+    return due_ns < 0 ? 0 : due_ns;
+}
+
+static int ms_of_ns(int64_t wait_ns)
+{
+    int64_t wait_ms = (wait_ns + NS_PER_MS - 1) / NS_PER_MS; /* so that no timer is early */
+    return wait_ns < 0 ? -1 : wait_ms > INT_MAX ? INT_MAX : (int)wait_ms;
+}
+
+int client_loop_fd(const struct client_loop *loop)
+{
+    return loop->epoll_fd;
+}
+
+int client_loop_wait_ms(const struct client_loop *loop)
+{
+    return ms_of_ns(idle_ns(loop));
+}
+
 static int wait_events(struct client_loop *loop, int timeout_ms)
 {
     int64_t wait_ns = timeout_ms < 0 ? -1 : timeout_ms * NS_PER_MS;
-    if (loop->flush_first != NULL) {
-        wait_ns = 0;
-    } else if (wait_ns != 0 && loop->timer_count > 0) {
-        int64_t due_ns = loop->timers[1]->deadline_ns - clock_ns();
-        due_ns = due_ns < 0 ? 0 : due_ns;
-        wait_ns = wait_ns < 0 || due_ns < wait_ns ? due_ns : wait_ns;
+    if (wait_ns != 0) {
+        int64_t due_ns = idle_ns(loop);
+        wait_ns = wait_ns < 0 || (due_ns >= 0 && due_ns < wait_ns) ? due_ns : wait_ns;
     }
     struct timespec wait = {wait_ns / NS_PER_SECOND, wait_ns % NS_PER_SECOND};
     int count =
         epoll_pwait2(loop->epoll_fd, loop->events, EVENT_COUNT, wait_ns < 0 ? NULL : &wait, NULL);
     if (count < 0 && errno == ENOSYS) {
-        /* Linux before 5.11: whole milliseconds, rounded up so that no timer is early. */
-        int wait_ms = wait_ns < 0 ? -1 : (int)((wait_ns + NS_PER_MS - 1) / NS_PER_MS);
-        count = epoll_wait(loop->epoll_fd, loop->events, EVENT_COUNT, wait_ms);
+        /* Linux before 5.11: whole milliseconds. */
+        count = epoll_wait(loop->epoll_fd, loop->events, EVENT_COUNT, ms_of_ns(wait_ns));
     }
     return count < 0 ? -errno : count;
 }

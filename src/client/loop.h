@@ -25,6 +25,12 @@ void client_loop_close(struct client_loop *loop);
  * as long as it takes), and handles it. Returns 0 or -errno. */
 int client_loop_turn(struct client_loop *loop, int timeout_ms) MUST_USE;
 
+/* For those who have an event loop of their own: a descriptor that is readable when there is
+ * something to do, and how many milliseconds it may be until there is without that (0: at once,
+ * negative: as long as it takes). Ask before each wait, and turn with a timeout of 0 behind it. */
+int client_loop_fd(const struct client_loop *loop);
+int client_loop_wait_ms(const struct client_loop *loop);
+
 /* True while a callback runs; then the loop may not be turned. */
 bool client_loop_is_turning(const struct client_loop *loop);
 

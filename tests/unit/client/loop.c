@@ -5,6 +5,7 @@
 
 #include "lib/unit.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -138,12 +139,67 @@ static void a_flush_that_asks_again_does_not_hold_the_turn(void **state)
     client_loop_close(loop);
 }
 
+static void ready_once(struct client_watch *watch, uint32_t events)
+{
+    (void)events;
+    ((struct pipe_watch *)watch)->count++;
+}
+
+static void nothing(struct client_flush *flush)
+{
+    (void)flush;
+}
+
+/* A loop inside another's poll(2): what would end a turn that waits ends that. */
+static void another_loop_can_wait_for_it(void **state)
+{
+    (void)state;
+    struct client_loop *loop;
+    struct client_flush flush = {.run = nothing};
+    struct timed timed = {0};
+    int ends[2];
+
+    assert_int_equal(client_loop_open(&loop), 0);
+    struct pollfd poll_fd = {.fd = client_loop_fd(loop), .events = POLLIN};
+    assert_int_equal(client_loop_wait_ms(loop), -1);
+    client_flush_queue(loop, &flush);
+    assert_int_equal(client_loop_wait_ms(loop), 0);
+    assert_int_equal(client_loop_turn(loop, 0), 0);
+
+    last_due_ns = 0;
+    assert_int_equal(client_timer_open(loop, &timed.timer, fired), 0);
+    timed.loop = loop;
+    timed.due_ns = client_loop_fresh_ns(loop) + 30 * MS;
+    client_timer_set(loop, &timed.timer, timed.due_ns);
+    assert_in_range(client_loop_wait_ms(loop), 0, 30);
+    while (!timed.fired) {
+        assert_int_equal(poll(&poll_fd, 1, client_loop_wait_ms(loop)), 0);
+        assert_int_equal(client_loop_turn(loop, 0), 0);
+    }
+    assert_int_equal(client_loop_wait_ms(loop), -1);
+
+    assert_int_equal(pipe(ends), 0);
+    struct pipe_watch watch = {.watch = {.fd = ends[0], .ready = ready_once}, .loop = loop};
+    assert_int_equal(client_watch_set(loop, &watch.watch, EPOLLIN), 0);
+    assert_int_equal(poll(&poll_fd, 1, 0), 0);
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    assert_int_equal(poll(&poll_fd, 1, 1000), 1);
+    assert_int_equal(client_loop_turn(loop, 0), 0);
+    assert_int_equal(watch.count, 1);
+    client_watch_clear(loop, &watch.watch);
+    client_timer_close(loop, &timed.timer);
+    client_loop_close(loop);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(timers_fire_in_order),
         cmocka_unit_test(a_watch_cleared_in_the_same_turn_is_not_called),
         cmocka_unit_test(a_flush_that_asks_again_does_not_hold_the_turn),
+        cmocka_unit_test(another_loop_can_wait_for_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
