@@ -6,9 +6,9 @@ import json
 import os
 import subprocess
 
-from cli import BINARY, DONE, FINDING, check, equal, holdfast, run, write
+from cli import BINARY, CANNOT, DONE, FINDING, check, equal, holdfast, run, write
 from fake import FILE_SYNC, Fake
-from nfs import opaque, u32
+from nfs import opaque, record, u32
 
 READ, WRITE, CREATE, LOOKUP, COMMIT, READDIR, JUKEBOX = 6, 7, 8, 3, 21, 16, 10008
 MEG = 1 << 20
@@ -24,6 +24,50 @@ def local_file(work, size=3 * MEG + 12345):
 def content(path):
     with open(path, 'rb') as file:
         return file.read()
+
+
+def replies_in_fragments_are_joined(work):
+    """RFC 5531 §11: cut after one byte, after nine more, and before the last."""
+    with Fake() as fake:
+        path = local_file(work, MEG)
+        fake.add('f', content(path))
+        fake.frames = lambda message: [record(message, (1, 9, len(message)))]
+        holdfast('get', fake.url('/f'), f'{work}/back').ends(DONE)
+        check(filecmp.cmp(path, f'{work}/back', shallow=False), 'get: other bytes')
+
+
+def fragments_without_a_last_one_are_given_up(work):
+    with Fake() as fake:
+        fake.add('f', b'words')
+
+        def endless(message):
+            while True:
+                yield u32(60000) + bytes(60000)
+
+        fake.frames = endless
+        ended = holdfast('get', fake.url('/f'), f'{work}/back')
+        check(ended.code == CANNOT, f'exit status {ended.code}')
+        ended.says('makes no sense')
+
+
+def half_a_fragment_is_forgotten(work):
+    """The first connection of each reply ends in the middle of it; then all is as it should be."""
+    with Fake() as fake:
+        path = local_file(work, MEG)
+        fake.add('f', content(path))
+        seen = set()
+
+        def halves(message):
+            if message[:4] in seen:
+                yield record(message)
+                return
+            seen.add(message[:4])
+            yield record(message)[:len(message) // 2]
+            raise EOFError
+
+        fake.frames = halves
+        holdfast('get', fake.url('/f'), f'{work}/back', timeout=60).ends(DONE)
+        check(filecmp.cmp(path, f'{work}/back', shallow=False), 'get: other bytes')
 
 
 def short_reads_and_writes_are_continued(work):
@@ -278,6 +322,9 @@ def a_server_that_is_gone_is_one_line(work):
 
 if __name__ == '__main__':
     run([
+        replies_in_fragments_are_joined,
+        fragments_without_a_last_one_are_given_up,
+        half_a_fragment_is_forgotten,
         short_reads_and_writes_are_continued,
         writes_of_nothing_end,
         a_new_verifier_means_to_write_again,

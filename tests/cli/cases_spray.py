@@ -196,6 +196,23 @@ def a_receiver_that_is_too_slow_is_told_apart(work):
         check(said['dropped_at_far_socket'] > 0, f'nothing was dropped at the socket: {said}')
 
 
+def numbers_add_up_while_the_server_stands_still(work):
+    """A hundred thousand packets without delay, to a server that is stopped among them."""
+    with Serving(*quiet(work), f'{work}/export') as server:
+        for length in ('86', '8845'):
+            with subprocess.Popen(
+                    [BINARY, 'spray', '127.0.0.1', '--port', str(server.port), '-c', '100000', '-l',
+                     length, '--json'], stdout=subprocess.PIPE, text=True) as spraying:
+                time.sleep(0.1)
+                server.process.send_signal(signal.SIGSTOP)
+                time.sleep(1)
+                server.process.send_signal(signal.SIGCONT)
+                said = json.loads(spraying.communicate(timeout=60)[0])
+            equal(said['packets'], 100000, 'packets')
+            adds_up(said)
+        equal(numbers(server.port, '-c', '1', '-l', '86')['counted_by_receiver'], 1, 'afterwards')
+
+
 def loss_on_the_way_is_not_the_sockets(work):
     """nft drops what comes in: the sender's kernel took it, the receiver's socket never saw it."""
     with Serving(*quiet(work), f'{work}/export') as server:
@@ -351,7 +368,8 @@ if __name__ == '__main__':
     os.umask(0o22)
     run([lines_are_the_classic_ones, counts_and_lengths_follow_the_classic_rules, a_delay_is_kept,
          a_classic_receiver_knows_no_more, usage, every_packet_is_accounted_for,
-         a_receiver_that_is_too_slow_is_told_apart, loss_on_the_way_is_not_the_sockets,
+         a_receiver_that_is_too_slow_is_told_apart,
+         numbers_add_up_while_the_server_stands_still, loss_on_the_way_is_not_the_sockets,
          what_our_own_interface_drops_is_told_apart, the_knee_is_found, strangers_get_no_answer,
          answers_are_rationed, ping_shows_what_is_there, ping_asks_the_portmapper,
          a_stall_is_not_hidden, ping_counts_what_is_lost])

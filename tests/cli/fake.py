@@ -40,6 +40,8 @@ class Fake:
     bare                  True: no handles and no attributes where the RFC allows that
     extra                 names that every directory seems to have as well
     answer                a function (procedure, results) -> results
+    frames                a function (message) -> the pieces that go on the stream, for RFC 5531
+                          §11; the connection ends if it raises EOFError
     """
 
     def __init__(self):
@@ -49,6 +51,7 @@ class Fake:
         self.committed = UNSTABLE
         self.plus, self.page, self.bare, self.extra = True, 50, False, []
         self.answer = lambda _, results: results
+        self.frames = lambda message: [record(message)]
         self.calls = []
         self.inodes, self.next_fileid = {}, 1
         self.root = self.make(DIRECTORY, 0o755)
@@ -101,7 +104,8 @@ class Fake:
         stream = nfs.Stream(connection)
         try:
             while True:
-                stream.send(record(self.reply(Reader(stream.receive()))))
+                for piece in self.frames(self.reply(Reader(stream.receive()))):
+                    stream.send(piece)
         except (EOFError, OSError):
             connection.close()
 
