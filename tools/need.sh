@@ -10,7 +10,8 @@ check="$build libcmocka-dev libnfs-dev libtirpc-dev user-mode-linux kmod dmsetup
 xfsprogs btrfs-progs nfs-common iproute2 nftables util-linux make acl attr strace procps mandoc \
 rpcbind tcpdump tshark nfs-ganesha nfs-ganesha-vfs nfs-kernel-server man-db qemu-system-arm \
 u-boot-qemu"
-bench="$build libnfs-dev nfs-ganesha nfs-ganesha-vfs iperf3 procps iproute2 util-linux e2fsprogs"
+bench="$build libnfs-dev nfs-ganesha nfs-ganesha-vfs iperf3 procps iproute2 util-linux e2fsprogs \
+fio user-mode-linux kmod nfs-common"
 soak="$check clang libclang-rt-14-dev llvm"
 
 case "${1:-}" in
