@@ -5,11 +5,11 @@
 set -eu
 
 build="gcc meson ninja-build pkg-config python3 libxxhash-dev uthash-dev libcap-dev \
-libjansson-dev libarchive-dev"
+libjansson-dev libarchive-dev libmicrohttpd-dev"
 check="$build libcmocka-dev libnfs-dev libtirpc-dev user-mode-linux kmod dmsetup e2fsprogs \
 xfsprogs btrfs-progs nfs-common iproute2 nftables util-linux make acl attr strace procps mandoc \
 rpcbind tcpdump tshark nfs-ganesha nfs-ganesha-vfs nfs-kernel-server man-db qemu-system-arm \
-u-boot-qemu"
+u-boot-qemu python3-prometheus-client"
 bench="$build libnfs-dev nfs-ganesha nfs-ganesha-vfs iperf3 procps iproute2 util-linux e2fsprogs \
 fio user-mode-linux kmod nfs-common"
 soak="$check clang libclang-rt-14-dev llvm"

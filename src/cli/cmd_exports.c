@@ -5,9 +5,8 @@
  */
 #include "cli/command.h"
 
+#include "cli/ask.h"
 #include "cli/exports_diff.h"
-#include "daemon/config.h"
-#include "daemon/control.h"
 #include "report/tree.h"
 #include "vfs/export.h"
 
@@ -19,6 +18,7 @@
 #include <string.h>
 
 #define FILE_DEFAULT "/etc/exports"
+#define NAME "holdfast exports"
 
 static const char help[] =
     "usage: holdfast exports check [--json] [FILE]\n"
@@ -368,27 +368,6 @@ static int explain(struct exports *exports, const char *host, const char *path)
     return explain_host(exports, host, tidy);
 }
 
-/* Asks the running server; COMMAND_CANNOT was said. */
-static int ask_server(const struct exports *exports, const char *line, FILE *out)
-{
-    char state_dir[PATH_MAX];
-    const char *state = exports->state;
-    struct err err = {0};
-
-    if (state == NULL && config_default_state_dir(state_dir, &err) != 0) {
-        fprintf(stderr, "holdfast exports: %s\n", err.text);
-        return COMMAND_CANNOT;
-    }
-    state = state == NULL ? state_dir : state;
-    int status = control_call(state, line, "holdfast exports", out);
-    if (status < 0) {
-        fprintf(stderr, "holdfast exports: no server answers at %s/" CONTROL_SOCKET ": %s\n", state,
-                strerror(-status));
-        return COMMAND_CANNOT;
-    }
-    return status;
-}
-
 /* What the running server exports, as the table of `before`. */
 static int load_from_server(const struct exports *exports, struct exports *before)
 {
@@ -399,7 +378,7 @@ static int load_from_server(const struct exports *exports, struct exports *befor
     if (memory == NULL) {
         return COMMAND_CANNOT;
     }
-    int status = ask_server(exports, "exports", memory);
+    int status = ask_server(exports->state, "exports", NAME, memory);
     if (fclose(memory) != 0 || status != COMMAND_DONE) {
         free(text);
         return COMMAND_CANNOT;
@@ -435,7 +414,7 @@ static int diff(struct exports *exports, int argc, char **argv)
 static int run(struct exports *exports, int argc, char **argv)
 {
     if (strcmp(argv[0], "reload") == 0 && argc == 1 && exports->json == NULL) {
-        return ask_server(exports, "reload", stdout);
+        return ask_server(exports->state, "reload", NAME, stdout);
     }
     if (strcmp(argv[0], "diff") == 0 && (argc == 2 || argc == 3)) {
         return diff(exports, argc, argv);

@@ -23,6 +23,7 @@ static const char help[] =
     "  --grace SECONDS    after a start, only give locks back for so long (90)\n"
     "  --journal WHERE    off, auto (a log in each file system), or a file or device\n"
     "  --async-window MS  how long async changes may stay out of it (1000)\n"
+    "  --metrics ADDR:PORT  numbers for Prometheus over HTTP (off)\n"
     "  --log-level LEVEL  error, warning, notice, info or debug\n"
     "\n"
     "  holdfast serve /srv/files\n"

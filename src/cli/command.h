@@ -23,5 +23,6 @@ int cmd_rm(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
 int cmd_spray(int argc, char **argv);
 int cmd_stat(int argc, char **argv);
+int cmd_status(int argc, char **argv);
 
 #endif

@@ -15,6 +15,7 @@ static const struct {
     {"serve", cmd_serve, "serve directories to NFS clients"},
     {"journal", cmd_journal, "look into the log of changes of a server"},
     {"exports", cmd_exports, "check an exports file, list it, explain what a host gets"},
+    {"status", cmd_status, "show what the running server does, and how fast"},
     {"ls", cmd_ls, "list a directory of any NFS server, or its exports"},
     {"stat", cmd_stat, "show the attributes of a file there"},
     {"get", cmd_get, "copy files and trees from there"},
@@ -40,7 +41,6 @@ static void print_help(FILE *file)
     fputs("\n"
           "  holdfast COMMAND --help    what a command takes\n"
           "  holdfast --version         which version this is\n"
-          "\n"
           "exit status: 0 done, 1 something was found, 2 usage, 3 could not run\n"
           "\n"
           "for a start: mkdir -p /srv/files && holdfast serve /srv/files\n",

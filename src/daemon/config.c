@@ -23,6 +23,7 @@ enum option_code {
     OPTION_GRACE,
     OPTION_JOURNAL,
     OPTION_ASYNC_WINDOW,
+    OPTION_METRICS,
     OPTION_LOG_LEVEL,
     OPTION_HELP
 };
@@ -37,6 +38,7 @@ static const struct option options[] = {
     {"grace", required_argument, NULL, OPTION_GRACE},
     {"journal", required_argument, NULL, OPTION_JOURNAL},
     {"async-window", required_argument, NULL, OPTION_ASYNC_WINDOW},
+    {"metrics", required_argument, NULL, OPTION_METRICS},
     {"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
     {"help", no_argument, NULL, OPTION_HELP},
     {NULL, 0, NULL, 0},
@@ -198,6 +200,9 @@ static int apply(struct config *config, int code, char **argv, struct err *err)
         return set_journal(config, optarg, err);
     case OPTION_ASYNC_WINDOW:
         return set_async_window(config, optarg, err);
+    case OPTION_METRICS:
+        config->metrics = optarg;
+        return 0;
     case OPTION_LOG_LEVEL:
         return set_log_level(config, optarg, err);
     case OPTION_HELP:

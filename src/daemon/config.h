@@ -29,6 +29,7 @@ struct config {
     uint32_t bind_count; /* 0: all addresses of the machine */
     enum config_portmap portmap;
     const char *journal; /* as vfs_options.journal_path */
+    const char *metrics; /* as for metrics_bind; NULL: none */
     uint32_t async_window_ms;
     char state_dir[PATH_MAX];
     uint32_t grace_seconds; /* 0: no grace period */

@@ -13,11 +13,13 @@
 #include "daemon/control.h"
 #include "daemon/exports.h"
 #include "daemon/listen.h"
+#include "daemon/metrics.h"
 #include "daemon/notify.h"
 #include "daemon/opener.h"
 #include "daemon/portmap.h"
 #include "daemon/privs.h"
 #include "daemon/state.h"
+#include "daemon/status.h"
 #include "server/lockd.h"
 #include "server/mount.h"
 #include "server/nfs.h"
@@ -52,6 +54,8 @@ struct serve {
     uint16_t port;
     struct opener opener;
     struct control control;
+    struct metrics metrics;
+    struct status status;
     struct portmap portmap;
     struct nfs_service nfs;
     struct mount_service mount;
@@ -316,9 +320,30 @@ static int tell_exports(void *arg, struct control_reply *reply)
     return 0;
 }
 
+static int tell_status(void *arg, struct control_reply *reply)
+{
+    struct serve *serve = arg;
+    return status_tell(&serve->status, reply);
+}
+
 /* SIGHUP runs the first. */
 static const struct control_command commands[] = {
-    {"reload", reload}, {"exports", tell_exports}, {NULL, NULL}};
+    {"reload", reload}, {"exports", tell_exports}, {"status", tell_status}, {NULL, NULL}};
+
+/* Everything that it shows is there from here on, until the server is stopped. */
+static int open_status(struct serve *serve, struct err *err)
+{
+    serve->status = (struct status){.config = serve->config,
+                                    .port = serve->port,
+                                    .metrics_url = serve->metrics.url,
+                                    .server = serve->server,
+                                    .vfs = serve->vfs,
+                                    .hosts = serve->lockd.hosts};
+    status_begin(&serve->status);
+    int error =
+        control_start(&serve->control, serve->config->state_dir, commands, serve, err);
+    return error == 0 ? metrics_start(&serve->metrics, &serve->status, err) : error;
+}
 
 static int start(struct serve *serve, struct err *err)
 {
@@ -343,6 +368,9 @@ static int start(struct serve *serve, struct err *err)
         error = open_server(serve, err);
     }
     if (error == 0) {
+        error = metrics_bind(&serve->metrics, config->metrics, err);
+    }
+    if (error == 0) {
         error = privs_bound(err);
     }
     if (error == 0) {
@@ -355,7 +383,7 @@ static int start(struct serve *serve, struct err *err)
         error = rpc_server_run(serve->server, err);
     }
     if (error == 0) {
-        error = control_start(&serve->control, config->state_dir, commands, serve, err);
+        error = open_status(serve, err);
     }
     if (error == 0) {
         error =
@@ -456,6 +484,7 @@ static void stop(struct serve *serve)
     /* Whoever is in a hurry sends the signal again. */
     pthread_sigmask(SIG_UNBLOCK, &serve->stops, NULL);
     control_stop(&serve->control);
+    metrics_stop(&serve->metrics);
     portmap_withdraw(&serve->portmap);
     if (serve->server != NULL) {
         rpc_server_stop(serve->server);
@@ -486,6 +515,7 @@ int serve_run(const struct config *config, struct err *err)
                            .state_lock_fd = -1,
                            .portmap.rpcbind.fd = -1,
                            .opener.fd = -1,
+                           .metrics.fd = -1,
                            .release_lock = PTHREAD_MUTEX_INITIALIZER};
     log_set_level(config->log_level);
     /* A peer that went away, and a file over RLIMIT_FSIZE, are errors of a call and no more. */

@@ -106,6 +106,18 @@ static void send_reply(struct loop *loop, struct worker *worker, const struct de
     }
 }
 
+/* What is no call of a procedure, but tells of the client. */
+static void count_for_client(struct loop *loop, const struct dest *dest, bool is_copy)
+{
+    struct tally_client *client =
+        dest->conn != NULL ? dest->conn->client
+                           : tally_client_get(&loop->tally, &dest->from->peer, loop->now_ms);
+    loop_count(is_copy ? &client->copies : &client->refused, 1);
+    if (dest->conn == NULL) {
+        tally_client_put(client);
+    }
+}
+
 struct pending *pending_new(const struct task *task, struct reply *reply)
 {
     struct pending *pending = malloc(sizeof *pending);
@@ -123,6 +135,8 @@ struct pending *pending_new(const struct task *task, struct reply *reply)
     pending->lsn = reply != NULL ? task->call.lsn : 0;
     pending->error = 0;
     pending->lost = task->lost;
+    pending->was_parked = false;
+    pending->sample = task->sample;
     pending->out = NULL;
     if (task->dest.udp != NULL) {
         pending->from = *task->dest.from;
@@ -155,6 +169,31 @@ static void finish_lost(struct loop *loop, struct task *task, struct reply *repl
     loop_post(loop, pending);
 }
 
+/* There is no reply, and nothing to wait for. */
+static void finish_silent(struct loop *loop, struct task *task)
+{
+    drc_forget(loop->server->drc, task->entry);
+    task->sample.failed = true;
+    if (task->dest.conn != NULL) {
+        tally_conn_add(loop, task->dest.conn, &task->sample, false);
+    } else {
+        udp_tally(loop, &task->from.peer, &task->sample, false);
+    }
+}
+
+/* Sends, and has it counted when that is done. */
+static void finish_sending(struct loop *loop, struct task *task, struct reply *reply)
+{
+    struct conn *conn = task->dest.conn;
+    if (conn == NULL) {
+        send_reply(loop, task->worker, &task->dest, reply);
+        udp_tally(loop, &task->from.peer, &task->sample, true);
+        return;
+    }
+    tally_conn_sample(loop, conn, &task->sample, reply->size + out_tail_bytes(&reply->tail));
+    send_reply(loop, task->worker, &task->dest, reply);
+}
+
 static void finish(struct loop *loop, struct task *task, struct reply *reply)
 {
     struct worker *worker = task->worker;
@@ -182,6 +221,7 @@ static void finish(struct loop *loop, struct task *task, struct reply *reply)
         reply_drop(reply);
         drc_forget(server->drc, task->entry);
         task->entry = NULL;
+        task->sample.failed = true;
         dispatch_failure(worker, &failed, reply);
     }
     if (task->entry != NULL) {
@@ -192,7 +232,9 @@ static void finish(struct loop *loop, struct task *task, struct reply *reply)
                  reply->size - REPLY_MARK_BYTES, sent_end);
     }
     if (reply->size > 0) {
-        send_reply(loop, worker, &task->dest, reply);
+        finish_sending(loop, task, reply);
+    } else {
+        finish_silent(loop, task);
     }
 }
 
@@ -276,6 +318,20 @@ static void tell_reply(struct rpc_server *server, const struct task *task,
     server->options.replied(server->options.arg, keeps ? &kept : NULL);
 }
 
+/* What is to be counted of a call that has run. */
+static void note_end(struct task *task, const struct reply *reply)
+{
+    const struct rpc_call *call = &task->call;
+    struct sample *sample = &task->sample;
+
+    sample->procedure = call->procedure;
+    sample->group = call->group;
+    sample->failed = call->failed || reply == NULL;
+    sample->bytes_out =
+        reply != NULL ? reply->size - REPLY_MARK_BYTES + out_tail_bytes(&reply->tail) : 0;
+    sample->ended = ticks_now();
+}
+
 /* Cache, run, encode, finish. The arguments have been decoded into args. */
 static bool execute(struct loop *loop, struct task *task, const void *args, const uint8_t *message,
                     uint32_t message_bytes)
@@ -303,6 +359,9 @@ static bool execute(struct loop *loop, struct task *task, const void *args, cons
         uint32_t reply_bytes = 0;
         enum drc_verdict verdict = drc_begin(loop->server->drc, &key, &task->entry,
                                              worker->reply_buffer + REPLY_MARK_BYTES, &reply_bytes);
+        if (verdict != DRC_NEW) {
+            count_for_client(loop, &task->dest, true);
+        }
         if (verdict == DRC_DROP) {
             loop_count(&loop->stats.cache_dropped, 1);
             return true;
@@ -320,14 +379,16 @@ static bool execute(struct loop *loop, struct task *task, const void *args, cons
     run_procedure(loop, task, args, res);
     bool has_reply = encode_reply(task, res, &reply);
     tell_reply(loop->server, task, has_reply ? &reply : NULL);
+    note_end(task, has_reply ? &reply : NULL);
     if (task->lost) {
         finish_lost(loop, task, has_reply ? &reply : NULL);
         return false;
     }
+    loop->stamp = task->sample.ended;
     if (has_reply) {
         finish(loop, task, &reply);
     } else {
-        drc_forget(loop->server->drc, task->entry);
+        finish_silent(loop, task);
     }
     return true;
 }
@@ -382,6 +443,10 @@ bool dispatch(struct loop *loop, struct worker *worker, const struct service *se
     task->dest = *dest;
     task->entry = NULL;
     task->lost = false;
+    task->sample.arrived = dest->conn != NULL ? dest->conn->arrived : dest->udp->arrived;
+    task->sample.started = loop->stamp;
+    task->sample.durable = 0;
+    task->sample.bytes_in = message_bytes;
     if (dest->udp != NULL) {
         task->from = *dest->from;
         task->dest.from = &task->from;
@@ -392,9 +457,12 @@ bool dispatch(struct loop *loop, struct worker *worker, const struct service *se
     rxbuf_get(rx);
     if (understand(loop, service, task, &in, &out, &args)) {
         kept = execute(loop, task, args, message, message_bytes);
-    } else if (xdr_offset(&out) > 0) {
-        struct reply reply = reply_of(worker, &out);
-        send_reply(loop, worker, &task->dest, &reply);
+    } else {
+        count_for_client(loop, &task->dest, false);
+        if (xdr_offset(&out) > 0) {
+            struct reply reply = reply_of(worker, &out);
+            send_reply(loop, worker, &task->dest, &reply);
+        }
     }
     rxbuf_put(worker->server, kept ? loop : NULL, rx);
     return kept;

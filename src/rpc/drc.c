@@ -190,6 +190,17 @@ static void shard_insert(struct shard *shard, struct drc_entry *entry)
     shard->count++;
 }
 
+uint32_t drc_entry_count(struct drc *drc)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < SHARD_COUNT; i++) {
+        pthread_mutex_lock(&drc->shards[i].lock);
+        count += drc->shards[i].count;
+        pthread_mutex_unlock(&drc->shards[i].lock);
+    }
+    return count;
+}
+
 /* Takes out what is too old, and the oldest when there is no room. False: all of them run. */
 static bool shard_make_room(struct shard *shard, int64_t now)
 {

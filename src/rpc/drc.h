@@ -66,6 +66,8 @@ void drc_done(struct drc *drc, struct drc_entry *entry, const uint8_t *reply, ui
 void drc_identify(const struct drc_entry *entry, struct rpc_kept_reply *reply);
 /* Puts a reply of an earlier run into the cache. */
 void drc_restore(struct drc *drc, const struct rpc_kept_reply *reply);
+/* How many entries there are. */
+uint32_t drc_entry_count(struct drc *drc);
 /* The call has no reply that may be given again. */
 void drc_forget(struct drc *drc, struct drc_entry *entry);
 

@@ -24,6 +24,7 @@
 #include "rpc/out.h"
 #include "rpc/record.h"
 #include "rpc/server.h"
+#include "rpc/tally.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,8 +34,7 @@
 #define TURN_CALL_COUNT_MAX 64U            /* calls of one connection before its neighbours' turn */
 #define TURN_RECEIVE_COUNT_MAX 2U          /* receives, likewise */
 #define TURN_REPLY_BYTES_MAX (256U * 1024) /* replies, likewise, */
-#define TURN_NS_MAX 2000000                /* and time, looked at every few calls */
-#define TURN_CLOCK_CALLS 4U
+#define TURN_NS_MAX 2000000                /* and time */
 #define TX_BYTES (256U * 1024)            /* replies of one turn, sent together */
 #define CONN_QUEUE_BYTES_MAX (8U << 20)   /* unsent replies; more, and the client is not read */
 #define ALL_QUEUES_BYTES_MAX (256U << 20) /* of all connections; more, and each has less: */
@@ -104,6 +104,8 @@ struct udp {
     uint32_t sizes[UDP_BATCH_COUNT];
     struct udp_from from[UDP_BATCH_COUNT];
     uint64_t batch;
+    uint64_t event;   /* as in struct conn */
+    uint64_t arrived;
 };
 
 struct conn {
@@ -136,6 +138,10 @@ struct conn {
     uint64_t stream_bytes; /* of replies since the connection began, sent or queued */
     uint64_t sent_bytes;
     struct drc_origin *origin;
+    struct tally_client *client; /* a use of it */
+    struct tally_unsent unsent;
+    uint64_t event;   /* ticks: when the loop was told of bytes; 0: they have been received */
+    uint64_t arrived; /* ticks: when what lies in the buffer had */
 };
 
 /* Where a reply goes. */
@@ -155,6 +161,8 @@ struct pending {
     uint64_t lsn;    /* 0: waits for nothing */
     int error;       /* the lsn failed */
     bool lost;       /* comes from a task that lost the loop */
+    bool was_parked;
+    struct sample sample;
     struct out *out; /* NULL: no reply after all */
     struct udp_from from;
 };
@@ -168,6 +176,7 @@ struct task {
     struct rpc_peer peer;
     struct rxbuf *rx;
     struct drc_entry *entry;
+    struct sample sample;
     bool lost; /* the loop is somebody else's now */
 };
 
@@ -215,6 +224,11 @@ struct loop {
     struct rxbuf *spare_small;
     uint32_t spare_small_count;
     int64_t now_ms, reap_ms;
+    uint64_t woke;  /* ticks: when it was last told of events */
+    uint64_t stamp; /* ticks: read lately; a call begins where the one before has ended */
+    struct sample samples[TURN_CALL_COUNT_MAX]; /* calls of the turn's connection */
+    uint32_t sample_count;
+    struct tally tally;
 
     pthread_mutex_t inbox_lock;
     bool woken;
@@ -237,6 +251,11 @@ static inline void loop_count(_Atomic uint64_t *counter, uint64_t more)
     atomic_store_explicit(counter, now + more, memory_order_relaxed);
 }
 
+static inline uint64_t counter_of(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
 struct failure {
     uint64_t from, to; /* (from, to] */
     int error;
@@ -257,6 +276,7 @@ struct rpc_server {
     atomic_uint blocked_count;     /* calls that lost their loop, see share.c, and by client */
     atomic_uint blocked_by[BLOCKED_SLOT_COUNT];
     atomic_bool reap;             /* somebody needs a descriptor */
+    struct tally_room tally_room;
 
     _Atomic uint64_t settled[RPC_LANE_COUNT]; /* never below the lane's first number */
     pthread_mutex_t settled_lock;
@@ -318,7 +338,7 @@ int loop_poll(struct loop *loop, struct source *source, uint32_t events, bool ad
 void loop_wake(struct loop *loop);
 void loop_post(struct loop *loop, struct pending *pending);
 int64_t loop_clock_ms(void);
-int64_t loop_clock_ns(void);
+uint64_t loop_stamp(struct loop *loop);
 /* The reply of a pending that has come back. */
 void loop_deliver(struct loop *loop, struct worker *worker, struct pending *pending);
 
@@ -341,12 +361,32 @@ void conn_reap(struct loop *loop);
 /* It was given the room that it waited for. */
 void conn_resume(struct loop *loop, struct conn *conn);
 
+/* tally_conn.c */
+/* Under which client the connection counts. Who is one of the others may have a place later. */
+void tally_conn_find(struct loop *loop, struct conn *conn);
+/* Counts a call of the turn when its reply has gone out: reply_bytes that conn_reply gets next. */
+void tally_conn_sample(struct loop *loop, struct conn *conn, struct sample *sample,
+                       uint64_t reply_bytes);
+/* Counts a call outside a turn, whose reply conn_queue or conn_reply was just given, or that has
+ * none. */
+void tally_conn_add(struct loop *loop, struct conn *conn, struct sample *sample, bool has_reply);
+/* Something was sent: calls of the turn whose replies have gone out are counted. When it ends the
+ * others wait. */
+void tally_conn_sent(struct loop *loop, struct conn *conn, bool turn_ends);
+/* The same for those that waited. */
+void tally_conn_drained(struct loop *loop, struct conn *conn);
+/* What was not sent never will be. */
+void tally_conn_closed(struct loop *loop, struct conn *conn);
+
 /* udp.c */
 void udp_event(struct loop *loop, struct udp *udp);
 bool udp_turn(struct loop *loop, struct worker *worker, struct udp *udp);
 void udp_reply(struct udp *udp, const struct udp_from *from, struct reply *reply,
                struct worker *worker);
 void udp_send(struct udp *udp, const struct udp_from *from, const struct out *out);
+/* Counts a call whose reply was sent just now, or that has none. */
+void udp_tally(struct loop *loop, const struct rpc_peer *peer, const struct sample *sample,
+               bool has_reply);
 void udp_close(struct udp *udp);
 
 /* dispatch.c */

@@ -26,11 +26,9 @@ int64_t loop_clock_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-int64_t loop_clock_ns(void)
+uint64_t loop_stamp(struct loop *loop)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    return loop->stamp = ticks_now();
 }
 
 int loop_poll(struct loop *loop, struct source *source, uint32_t events, bool add)
@@ -45,6 +43,7 @@ int loop_open(struct rpc_server *server, uint32_t index, struct loop *loop)
     loop->server = server;
     loop->index = index;
     loop->now_ms = loop_clock_ms();
+    tally_open(&loop->tally, &server->tally_room);
     pthread_mutex_init(&loop->inbox_lock, NULL);
     pthread_mutex_init(&loop->park_lock, NULL);
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -97,6 +96,7 @@ void loop_close(struct loop *loop)
     }
     free(loop->tx);
     free(loop->out_room);
+    tally_close(&loop->tally);
     pthread_mutex_destroy(&loop->inbox_lock);
     pthread_mutex_destroy(&loop->park_lock);
 }
@@ -154,7 +154,21 @@ void loop_post(struct loop *loop, struct pending *pending)
     pthread_mutex_unlock(&loop->inbox_lock);
 }
 
-static void send_pending(struct loop *loop, struct worker *worker, struct pending *pending)
+static void tally_pending(struct loop *loop, struct pending *pending, bool has_reply)
+{
+    if (pending->was_parked) {
+        pending->sample.durable = loop->stamp;
+    }
+    pending->sample.failed = pending->sample.failed || pending->error != 0 || !has_reply;
+    if (pending->dest.conn != NULL) {
+        tally_conn_add(loop, pending->dest.conn, &pending->sample, has_reply);
+    } else {
+        udp_tally(loop, &pending->from.peer, &pending->sample, has_reply);
+    }
+}
+
+/* False: there was nothing to send. */
+static bool send_pending(struct loop *loop, struct worker *worker, struct pending *pending)
 {
     struct rpc_server *server = loop->server;
     struct conn *conn = pending->dest.conn;
@@ -169,12 +183,12 @@ static void send_pending(struct loop *loop, struct worker *worker, struct pendin
             udp_reply(pending->dest.udp, pending->dest.from, &reply, worker);
         }
         out_free(pending->out);
-        return;
+        return reply.size > 0;
     }
     struct out *out = pending->out;
     if (out == NULL) {
         drc_forget(server->drc, pending->entry);
-        return;
+        return false;
     }
     bool gone = conn != NULL && conn->closed;
     uint64_t sent_end = conn == NULL ? 0
@@ -185,19 +199,21 @@ static void send_pending(struct loop *loop, struct worker *worker, struct pendin
     loop_count(&loop->stats.replies, 1);
     if (conn != NULL && !gone) {
         conn_queue(loop, conn, out);
-        return;
+        return true;
     }
     if (conn == NULL) {
         udp_send(pending->dest.udp, pending->dest.from, out);
     }
     out_free(out);
+    return !gone;
 }
 
 void loop_deliver(struct loop *loop, struct worker *worker, struct pending *pending)
 {
     struct conn *conn = pending->dest.conn;
 
-    send_pending(loop, worker, pending);
+    bool has_reply = send_pending(loop, worker, pending);
+    tally_pending(loop, pending, has_reply);
     free(pending);
     if (conn != NULL) {
         CHECK_OP(conn->pending_count, >, 0);
@@ -225,6 +241,7 @@ static void read_inbox(struct loop *loop, struct worker *worker)
         conn_begin(loop, accepted);
         accepted = next;
     }
+    (void)loop_stamp(loop);
     while (pending != NULL) {
         struct pending *next = pending->next;
         if (pending->lost) {
@@ -411,6 +428,7 @@ bool loop_run(struct loop *loop, struct worker *worker)
             return true;
         }
         int n = epoll_wait(loop->epoll_fd, loop->events, LOOP_EVENT_COUNT, wait_ms(loop));
+        loop->woke = loop_stamp(loop);
         loop->event_index = 0;
         loop->event_count = n > 0 ? n : 0;
         timers(loop);

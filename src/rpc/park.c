@@ -67,6 +67,7 @@ bool park(struct loop *loop, struct pending *pending, int *error)
 
     pthread_mutex_lock(&loop->park_lock);
     if (park_waits(server, pending->lsn)) {
+        pending->was_parked = true;
         insert(&loop->parked[lane_of(pending->lsn)], pending);
         atomic_fetch_add(&loop->parked_count, 1);
         parked = true;

@@ -65,6 +65,7 @@ int rpc_server_open(const struct rpc_server_options *options, struct rpc_server 
         server->options = *options;
     }
     fill_defaults(&server->options);
+    ticks_begin();
     park_init(server);
     pthread_mutex_init(&server->worker_lock, NULL);
     pthread_mutex_init(&server->large_lock, NULL);

@@ -110,6 +110,8 @@ struct rpc_call {
     struct rpc_file file;     /* bytes for the deferred tail, if its data is NULL */
     struct rpc_memory memory; /* owner of the deferred tail's data */
     bool drop;                /* send nothing (the procedure wants the client to ask again) */
+    uint64_t group;           /* what it is counted under, beside its client; see rpc/stats.h */
+    bool failed;              /* counted as an error: the reply says no */
 };
 
 /* Memory that lives until the reply of this call is encoded; never NULL for size_bytes up to

@@ -133,6 +133,7 @@ static void list_append(struct loop *loop, struct conn *conn)
 
 void conn_begin(struct loop *loop, struct conn *conn)
 {
+    tally_conn_find(loop, conn);
     conn->active_ms = loop->now_ms;
     list_append(loop, conn);
     conn->epoll_events = EPOLLIN;
@@ -157,6 +158,8 @@ void conn_free(struct loop *loop, struct conn *conn)
 {
     rxbuf_put(loop->server, loop, conn->rx);
     drc_origin_put(conn->origin);
+    tally_client_put(conn->client);
+    free(conn->unsent.samples);
     free(conn);
 }
 
@@ -172,6 +175,7 @@ void conn_close(struct loop *loop, struct conn *conn)
         loop->tx_used = 0;
     }
     forget_queue(loop, conn);
+    tally_conn_closed(loop, conn);
     budget_give(loop, conn);
     budget_forget(loop, conn);
     share_forget(loop, conn);
@@ -284,7 +288,7 @@ static void drain(struct loop *loop, struct conn *conn)
             return;
         }
         if (status == 0) {
-            return;
+            break;
         }
         conn->queue_head = out->next;
         if (conn->queue_head == NULL) {
@@ -292,6 +296,7 @@ static void drain(struct loop *loop, struct conn *conn)
         }
         out_free(out);
     }
+    tally_conn_drained(loop, conn);
 }
 
 /* Sends the turn's collected replies; what the socket does not take goes to the queue. */
@@ -317,6 +322,7 @@ static void flush_tx(struct loop *loop, struct conn *conn, int flags)
         struct reply rest = {.bytes = loop->tx + done, .size = size - done};
         enqueue(loop, conn, out_new(&rest, 0));
     }
+    tally_conn_sent(loop, conn, false);
 }
 
 void conn_flush(struct loop *loop, struct conn *conn)
@@ -324,6 +330,7 @@ void conn_flush(struct loop *loop, struct conn *conn)
     if (loop->tx_used > 0) {
         flush_tx(loop, conn, 0);
     }
+    tally_conn_sent(loop, conn, true);
     poll_update(loop, conn);
 }
 
@@ -346,6 +353,7 @@ static void send_tail(struct loop *loop, struct conn *conn, struct reply *reply)
         struct out direct = {.tail = rest.tail, .file = rest.file, .memory = rest.memory};
         int status = out_send(&direct, conn->source.fd, loop->out_room, &sent_bytes);
         count_sent(loop, conn, sent_bytes);
+        tally_conn_sent(loop, conn, false);
         if (status != 0) {
             reply_drop(&rest);
             if (status < 0) {
@@ -494,6 +502,11 @@ static bool receive(struct loop *loop, struct conn *conn)
     if (n > 0) {
         conn->rx_end += (uint32_t)n;
         conn->drained = (uint32_t)n < room;
+        conn->arrived = loop_stamp(loop);
+        if (conn->event != 0) {
+            conn->arrived = conn->event;
+            conn->event = 0;
+        }
         conn->batch = atomic_fetch_add_explicit(&loop->server->batch, 1, memory_order_relaxed) + 1;
         loop_count(&loop->stats.bytes_in, (uint64_t)n);
         return true;
@@ -540,7 +553,7 @@ static void refuse_stream(struct loop *loop, struct conn *conn)
 }
 
 struct turn {
-    int64_t began_ns;
+    uint64_t began; /* ticks */
     uint64_t stream_bytes;
     uint32_t calls;
 };
@@ -577,24 +590,24 @@ static enum step next_call(struct loop *loop, struct worker *worker, struct conn
 }
 
 /* Whether a connection that had so many calls in this turn must let others have theirs. */
-static bool turn_is_over(const struct conn *conn, const struct turn *turn)
+static bool turn_is_over(const struct loop *loop, const struct conn *conn, const struct turn *turn)
 {
     if (turn->calls == TURN_CALL_COUNT_MAX ||
         conn->stream_bytes - turn->stream_bytes > TURN_REPLY_BYTES_MAX) {
         return true;
     }
-    return turn->calls > 0 && turn->calls % TURN_CLOCK_CALLS == 0 &&
-           loop_clock_ns() - turn->began_ns > TURN_NS_MAX;
+    return turn->calls > 0 && ticks_ns(turn->began, loop->stamp) > TURN_NS_MAX;
 }
 
 bool conn_turn(struct loop *loop, struct worker *worker, struct conn *conn)
 {
-    struct turn turn = {.began_ns = loop_clock_ns(), .stream_bytes = conn->stream_bytes};
+    struct turn turn = {.began = loop->stamp, .stream_bytes = conn->stream_bytes};
     uint32_t receives = 0;
 
+    tally_conn_find(loop, conn);
     conn->more = true;
     while (!conn->closed && !has_too_much(loop, conn) && !share_hold(loop, conn)) {
-        if (turn_is_over(conn, &turn)) {
+        if (turn_is_over(loop, conn, &turn)) {
             loop_ready(loop, &conn->source);
             break;
         }
@@ -645,6 +658,7 @@ void conn_event(struct loop *loop, struct conn *conn, uint32_t events)
     }
     if ((events & EPOLLIN) != 0) {
         conn->drained = false;
+        conn->event = loop->woke;
     }
     conn_close_if_done(loop, conn);
     loop_ready(loop, &conn->source);

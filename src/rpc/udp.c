@@ -12,6 +12,7 @@
 
 void udp_event(struct loop *loop, struct udp *udp)
 {
+    udp->event = loop->woke;
     loop_ready(loop, &udp->source);
 }
 
@@ -98,7 +99,20 @@ static void receive(struct loop *loop, struct udp *udp)
         loop_count(&loop->stats.bytes_in, messages[i].msg_len);
     }
     udp->count = n > 0 ? (uint32_t)n : 0;
+    udp->arrived = loop_stamp(loop);
+    if (udp->event != 0) {
+        udp->arrived = udp->event;
+        udp->event = 0;
+    }
     udp->batch = atomic_fetch_add_explicit(&loop->server->batch, 1, memory_order_relaxed) + 1;
+}
+
+void udp_tally(struct loop *loop, const struct rpc_peer *peer, const struct sample *sample,
+               bool has_reply)
+{
+    struct tally_client *client = tally_client_get(&loop->tally, peer, loop->now_ms);
+    tally_add(&loop->tally, client, sample, 1, has_reply ? loop_stamp(loop) : 0, loop->now_ms);
+    tally_client_put(client);
 }
 
 bool udp_turn(struct loop *loop, struct worker *worker, struct udp *udp)

@@ -8,8 +8,17 @@
 #include "rpc/server.h"
 #include "vfs/node.h"
 
-/* *caller is valid while *call is. At the end of the procedure call->lsn = caller->lsn. */
+/* *caller is valid while *call is. */
 void call_begin(const struct rpc_call *call, struct vfs *vfs, struct vfs_call *caller);
+
+/* At the end of the procedure: what its reply depends on, and what it is counted as. status: what
+ * the reply says; 0 is success in every protocol here. */
+static inline void call_end(struct rpc_call *call, const struct vfs_call *caller, uint32_t status)
+{
+    call->lsn = caller->lsn;
+    call->group = caller->export_id;
+    call->failed = status != 0;
+}
 
 /* Over UDP results and the reply's head must fit one IPv4 datagram (RFC 768: 65,535 bytes with the
  * IP and UDP headers). */

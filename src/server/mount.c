@@ -145,7 +145,7 @@ static int mount_handle(struct rpc_call *call, const struct dirpath *args,
     /* MOUNT has no word for "come again": the client asks once more when it hears nothing. */
     call->drop = err == -EAGAIN;
     log_mnt(client, args->path, err);
-    call->lsn = caller.lsn;
+    call_end(call, &caller, err != 0);
     vfs_put(&node);
     return err;
 }
@@ -320,7 +320,7 @@ static void mount2_pathconf(struct rpc_call *call, const struct dirpath *args, s
     } else {
         res->pc_mask[0] = PC_ERROR;
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, err != 0);
     vfs_put(&node);
 }
 RPC_THUNK(mount2_pathconf, dirpath, ppathcnf)

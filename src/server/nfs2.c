@@ -32,9 +32,11 @@
 
 enum nfsstat nfs2_finish(struct rpc_call *call, const struct vfs_call *caller, int err)
 {
-    call->lsn = caller->lsn;
+    enum nfsstat status = nfs2_status(err);
+
+    call_end(call, caller, status);
     call->drop = err != 0 && status_passes(err); /* rule 3 */
-    return nfs2_status(err);
+    return status;
 }
 
 int nfs2_get_fattr(struct vfs_call *caller, struct vfs_node *node, struct fattr *fattr)

@@ -64,7 +64,7 @@ static void nfs3_getattr(struct rpc_call *call, const struct GETATTR3args *args,
     if (err == 0) {
         res->resok.obj_attributes = nfs3_fattr(&object.attr);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&object);
 }
 RPC_THUNK(nfs3_getattr, GETATTR3args, GETATTR3res)
@@ -97,7 +97,7 @@ static void nfs3_setattr(struct rpc_call *call, const struct SETATTR3args *args,
     } else {
         res->resfail.obj_wcc = nfs3_wcc(&caller, &object);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&object);
 }
 RPC_THUNK(nfs3_setattr, SETATTR3args, SETATTR3res)
@@ -123,7 +123,7 @@ static void nfs3_lookup(struct rpc_call *call, const struct LOOKUP3args *args,
     } else {
         res->resfail.dir_attributes = nfs3_post_op_attr(&caller, &dir);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&object);
     vfs_put(&dir);
 }
@@ -149,7 +149,7 @@ static void nfs3_access(struct rpc_call *call, const struct ACCESS3args *args,
     } else {
         res->resfail.obj_attributes = nfs3_post_op_attr(&caller, &object);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&object);
 }
 RPC_THUNK(nfs3_access, ACCESS3args, ACCESS3res)
@@ -175,7 +175,7 @@ static void nfs3_readlink(struct rpc_call *call, const struct READLINK3args *arg
     } else {
         res->resfail.symlink_attributes = nfs3_post_op_attr(&caller, &link);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&link);
 }
 RPC_THUNK(nfs3_readlink, READLINK3args, READLINK3res)
@@ -210,7 +210,7 @@ static void nfs3_read(struct rpc_call *call, const struct READ3args *args, struc
     } else {
         res->resfail.file_attributes = nfs3_post_op_attr(&caller, &file);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&file);
 }
 RPC_THUNK(nfs3_read, READ3args, READ3res)
@@ -269,7 +269,7 @@ static void nfs3_write(struct rpc_call *call, const struct WRITE3args *args, str
     } else {
         res->resfail.file_wcc = nfs3_wcc(&caller, &file);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&file);
 }
 RPC_THUNK(nfs3_write, WRITE3args, WRITE3res)
@@ -310,7 +310,7 @@ static void nfs3_create(struct rpc_call *call, const struct CREATE3args *args,
     } else {
         res->resfail.dir_wcc = nfs3_wcc(&caller, &dir);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&object);
     vfs_put(&dir);
 }
@@ -340,7 +340,7 @@ static void nfs3_mkdir(struct rpc_call *call, const struct MKDIR3args *args, str
     } else {
         res->resfail.dir_wcc = nfs3_wcc(&caller, &dir);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&object);
     vfs_put(&dir);
 }
@@ -372,7 +372,7 @@ static void nfs3_symlink(struct rpc_call *call, const struct SYMLINK3args *args,
     } else {
         res->resfail.dir_wcc = nfs3_wcc(&caller, &dir);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&object);
     vfs_put(&dir);
 }
@@ -427,7 +427,7 @@ static void nfs3_mknod(struct rpc_call *call, const struct MKNOD3args *args, str
     } else {
         res->resfail.dir_wcc = nfs3_wcc(&caller, &dir);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&object);
     vfs_put(&dir);
 }
@@ -451,7 +451,7 @@ static void nfs3_remove(struct rpc_call *call, const struct REMOVE3args *args,
     } else {
         res->resfail.dir_wcc = nfs3_wcc(&caller, &dir);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&dir);
 }
 RPC_THUNK(nfs3_remove, REMOVE3args, REMOVE3res)
@@ -473,7 +473,7 @@ static void nfs3_rmdir(struct rpc_call *call, const struct RMDIR3args *args, str
     } else {
         res->resfail.dir_wcc = nfs3_wcc(&caller, &dir);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&dir);
 }
 RPC_THUNK(nfs3_rmdir, RMDIR3args, RMDIR3res)
@@ -503,7 +503,7 @@ static void nfs3_rename(struct rpc_call *call, const struct RENAME3args *args,
         res->resfail.fromdir_wcc = nfs3_wcc(&caller, &from_dir);
         res->resfail.todir_wcc = nfs3_wcc(&caller, &to_dir);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&to_dir);
     vfs_put(&from_dir);
 }
@@ -532,7 +532,7 @@ static void nfs3_link(struct rpc_call *call, const struct LINK3args *args, struc
         res->resfail.file_attributes = nfs3_post_op_attr(&caller, &file);
         res->resfail.linkdir_wcc = nfs3_wcc(&caller, &dir);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&dir);
     vfs_put(&file);
 }
@@ -650,7 +650,7 @@ static void nfs3_readdir(struct rpc_call *call, const struct READDIR3args *args,
     } else {
         res->resfail.dir_attributes = nfs3_post_op_attr(&caller, &dir);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&dir);
 }
 RPC_THUNK(nfs3_readdir, READDIR3args, READDIR3res)
@@ -681,7 +681,7 @@ static void nfs3_readdirplus(struct rpc_call *call, const struct READDIRPLUS3arg
     } else {
         res->resfail.dir_attributes = nfs3_post_op_attr(&caller, &dir);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&dir);
 }
 RPC_THUNK(nfs3_readdirplus, READDIRPLUS3args, READDIRPLUS3res)
@@ -714,7 +714,7 @@ static void nfs3_fsstat(struct rpc_call *call, const struct FSSTAT3args *args,
     } else {
         res->resfail.obj_attributes = nfs3_post_op_attr(&caller, &root);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&root);
 }
 RPC_THUNK(nfs3_fsstat, FSSTAT3args, FSSTAT3res)
@@ -752,7 +752,7 @@ static void nfs3_fsinfo(struct rpc_call *call, const struct FSINFO3args *args,
     } else {
         res->resfail.obj_attributes = nfs3_post_op_attr(&caller, &root);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&root);
 }
 RPC_THUNK(nfs3_fsinfo, FSINFO3args, FSINFO3res)
@@ -784,7 +784,7 @@ static void nfs3_pathconf(struct rpc_call *call, const struct PATHCONF3args *arg
     } else {
         res->resfail.obj_attributes = nfs3_post_op_attr(&caller, &object);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&object);
 }
 RPC_THUNK(nfs3_pathconf, PATHCONF3args, PATHCONF3res)
@@ -808,7 +808,7 @@ static void nfs3_commit(struct rpc_call *call, const struct COMMIT3args *args,
     } else {
         res->resfail.file_wcc = nfs3_wcc(&caller, &file);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&file);
 }
 RPC_THUNK(nfs3_commit, COMMIT3args, COMMIT3res)

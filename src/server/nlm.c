@@ -33,6 +33,13 @@ static bool in_grace(const struct rpc_call *call)
     return nsm_hosts_in_grace(service_of(call)->hosts);
 }
 
+/* What is told to wait was not refused. */
+static enum nlm4_stats told(struct rpc_call *call, enum nlm4_stats stat)
+{
+    call->failed = stat != NLM4_GRANTED && stat != NLM4_BLOCKED;
+    return stat;
+}
+
 static void serve_test(struct rpc_call *call, const struct nlm4_testargs *args,
                        struct nlm4_testres *res)
 {
@@ -41,14 +48,14 @@ static void serve_test(struct rpc_call *call, const struct nlm4_testargs *args,
 
     res->cookie = args->cookie;
     if (in_grace(call)) {
-        res->test_stat.stat = NLM4_DENIED_GRACE_PERIOD;
+        res->test_stat.stat = told(call, NLM4_DENIED_GRACE_PERIOD);
         return;
     }
     int err = nlm_lock_ask(call, service_of(call)->vfs, &args->alock, args->exclusive, 0, &asked);
     if (err == 0) {
         err = vfs_range_test(&asked.caller, &asked.node, &asked.owner, &asked.range, &holder);
     }
-    res->test_stat.stat = nlm_lock_status(err);
+    res->test_stat.stat = told(call, nlm_lock_status(err));
     if (err == -EAGAIN) {
         nlm_lock_holder(call, &holder, &res->test_stat.holder);
     }
@@ -108,7 +115,7 @@ static void serve_lock(struct rpc_call *call, const struct nlm4_lockargs *args,
         err = nsm_hosts_add(service->hosts, &asked.machine, call->peer->local_address, monitored);
         err = err == 0 ? lock(call, args, &asked, is_msg) : -ENOLCK;
     }
-    res->stat.stat = too_early ? NLM4_DENIED_GRACE_PERIOD : nlm_lock_status(err);
+    res->stat.stat = told(call, too_early ? NLM4_DENIED_GRACE_PERIOD : nlm_lock_status(err));
     vfs_put(&asked.node);
 }
 
@@ -128,7 +135,7 @@ static void serve_cancel(struct rpc_call *call, const struct nlm4_cancargs *args
             err = nlm_block_cancel(service, &asked) ? 0 : -EAGAIN;
         }
     }
-    res->stat.stat = nlm_lock_status(err);
+    res->stat.stat = told(call, nlm_lock_status(err));
     vfs_put(&asked.node);
 }
 
@@ -144,7 +151,7 @@ static void serve_unlock(struct rpc_call *call, const struct nlm4_unlockargs *ar
         nlm_block_forget(service, &asked);
         err = vfs_range_clear(&asked.caller, &asked.node, &asked.owner, &asked.range);
     }
-    res->stat.stat = nlm_lock_status(err);
+    res->stat.stat = told(call, nlm_lock_status(err));
     vfs_put(&asked.node);
 }
 
@@ -183,7 +190,7 @@ static void serve_share(struct rpc_call *call, const struct nlm4_shareargs *args
     } else if (err == 0 && !sets) {
         nlm_share_clear(service_of(call), &asked);
     }
-    res->stat = too_early ? NLM4_DENIED_GRACE_PERIOD : nlm_lock_status(err);
+    res->stat = told(call, too_early ? NLM4_DENIED_GRACE_PERIOD : nlm_lock_status(err));
     vfs_put(&asked.node);
 }
 

@@ -40,6 +40,7 @@ int nlm_lock_ask(struct rpc_call *call, struct vfs *vfs, const struct nlm4_lock 
     asked->owner.state = state;
     call_begin(call, vfs, &asked->caller);
     int err = vfs_get(&asked->caller, call_bytes(lock->fh), &asked->node);
+    call->group = asked->caller.export_id;
     return err != 0 ? err : range_of(lock, exclusive, &asked->range);
 }
 

@@ -277,6 +277,7 @@ int admit(struct vfs_call *call, struct vfs_export *export)
         return -EPERM;
     }
     call->options = &answer->options;
+    call->export_id = export->id;
     cred_squash(call);
     return 0;
 }

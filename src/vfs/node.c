@@ -242,6 +242,19 @@ struct export_table *vfs_table_get(struct vfs *vfs)
     return table;
 }
 
+void vfs_each_export(struct vfs *vfs, void (*take)(void *arg, const char *path, uint64_t id),
+                     void *arg)
+{
+    struct export_set *set = export_set_get(vfs);
+    for (uint32_t i = 0; i < set->place_count; i++) {
+        const struct export_place *place = &set->places[i];
+        if (place->export != NULL) {
+            take(arg, place->path, place->export->id);
+        }
+    }
+    export_set_put(set);
+}
+
 void vfs_stats(const struct vfs *vfs, struct vfs_stats *stats)
 {
     object_stats(vfs, stats);

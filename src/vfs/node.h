@@ -84,6 +84,7 @@ struct vfs_call {
     uint32_t fsuid, fsgid; /* after squashing */
     uint32_t fsgid_count;
     uint32_t fsgids[VFS_GIDS_MAX];
+    uint64_t export_id; /* of the export it is about, the last one if several; 0: none yet */
     /* The newest lsn the call depends on: made by it, or observed. From VFS_LANE_SHIFT up it is the
      * index of a journal (vfs/journals.h); numbers of different journals have nothing to do with
      * each other. */
@@ -333,6 +334,10 @@ int vfs_commit(struct vfs_call *call, struct vfs_node *node, uint64_t offset,
 /* What is exported now, with a reference: export_table_free. */
 struct export_table *vfs_table_get(struct vfs *vfs);
 
+/* Calls take for every directory that is exported now, with the id that calls on it have. */
+void vfs_each_export(struct vfs *vfs, void (*take)(void *arg, const char *path, uint64_t id),
+                     void *arg);
+
 /* Whether some export is for this client, as far as can be told at once. Does not block. */
 bool vfs_names_host(struct vfs *vfs, const struct sockaddr *peer);
 
@@ -350,6 +355,7 @@ void vfs_refresh(struct vfs *vfs);
 
 struct vfs_stats {
     uint32_t objects, fds;
+    uint32_t fd_count_max;
     size_t object_bytes; /* memory per known object, descriptors not counted */
 };
 void vfs_stats(const struct vfs *vfs, struct vfs_stats *stats);

@@ -767,5 +767,6 @@ void object_stats(const struct vfs *vfs, struct vfs_stats *stats)
 {
     stats->objects = atomic_load(&vfs->objects.object_count);
     stats->fds = atomic_load(&vfs->objects.fd_count);
+    stats->fd_count_max = atomic_load(&vfs->objects.fd_count_max);
     stats->object_bytes = sizeof(struct vfs_object) + HANDLE_HEAD_BYTES + HANDLE_MAC_BYTES + 8;
 }

@@ -60,6 +60,7 @@ struct range_table {
     uint8_t key[RANGE_HASH_KEY_BYTES];
     uint32_t count_max, client_count_max; /* from the constants; tests lower them */
     uint32_t count;                       /* locks and waiters */
+    uint32_t wait_count;                  /* waiters of all files */
     uint32_t file_count, client_count;
     uint64_t serial; /* of the last lock or waiter */
     uint64_t search; /* of the last search for a circle */

@@ -763,6 +763,7 @@ void vfs_range_stats(struct vfs *vfs, struct vfs_range_stats *stats)
     struct range_locks *locks = vfs->ranges;
     enter(locks);
     stats->count = locks->table->count;
+    stats->waiting = locks->table->wait_count;
     stats->clients = locks->table->client_count;
     stats->files = locks->table->file_count;
     leave(locks);

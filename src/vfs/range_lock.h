@@ -98,7 +98,8 @@ void vfs_range_release_all(struct vfs *vfs);
 bool vfs_range_client_is_busy(struct vfs *vfs, struct vfs_bytes client);
 
 struct vfs_range_stats {
-    uint32_t count; /* locks and waiters */
+    uint32_t count;   /* locks and waiters */
+    uint32_t waiting; /* waiters of them */
     uint32_t clients, files;
 };
 void vfs_range_stats(struct vfs *vfs, struct vfs_range_stats *stats);

@@ -47,6 +47,7 @@ struct range_wait *range_wait_add(struct range_table *table, struct range_file *
         range_list_append(&file->waits, &wait->in_file);
         range_list_append(&owner->waits, &wait->in_owner);
         file->wait_count++;
+        table->wait_count++;
         range_count(table, owner->client, 1);
     }
     return wait;
@@ -57,6 +58,7 @@ void range_wait_remove(struct range_table *table, struct range_wait *wait)
     range_list_remove(&wait->in_file);
     range_list_remove(&wait->in_owner);
     wait->file->wait_count--;
+    table->wait_count--;
     range_count(table, wait->owner->client, -1);
     free(wait);
 }
