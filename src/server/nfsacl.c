@@ -161,7 +161,7 @@ static void nfsacl3_getacl(struct rpc_call *call, const struct GETACL3args *args
     } else {
         res->resfail.attr = nfs3_post_op_attr(&caller, &object);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&object);
 }
 RPC_THUNK(nfsacl3_getacl, GETACL3args, GETACL3res)
@@ -183,7 +183,7 @@ static void nfsacl3_setacl(struct rpc_call *call, const struct SETACL3args *args
     } else {
         res->resfail.attr = nfs3_post_op_attr(&caller, &object);
     }
-    call->lsn = caller.lsn;
+    call_end(call, &caller, res->status);
     vfs_put(&object);
 }
 RPC_THUNK(nfsacl3_setacl, SETACL3args, SETACL3res)
