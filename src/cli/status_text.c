@@ -256,6 +256,54 @@ static void print_exports(const json_t *report)
     }
 }
 
+static void print_spread(const char *what, const json_t *spread)
+{
+    char median[TEXT_BYTES], most[TEXT_BYTES];
+
+    if (spread != NULL) {
+        printf("; %s %s, 99 %% %s", what, duration(number(spread, "p50"), median),
+               duration(number(spread, "p99"), most));
+    }
+}
+
+static void print_journal(const json_t *journal)
+{
+    const char *path = text(journal, "path");
+    const json_t *changes = json_object_get(journal, "batch_changes");
+    char used[TEXT_BYTES], size[TEXT_BYTES];
+
+    if (path[0] == '\0' && number(journal, "batches") == 0) {
+        return;
+    }
+    printf("  %s: ", path[0] != '\0' ? path : "syncing files");
+    if (path[0] != '\0') {
+        printf("%s of %s used, %.0f export%s, ", bytes(number(journal, "used_bytes"), used),
+               bytes(number(journal, "size_bytes"), size), number(journal, "exports"),
+               plural(number(journal, "exports")));
+    }
+    printf("%.0f changes in %.0f batches, %.0f waiting", number(journal, "changes"),
+           number(journal, "batches"), number(journal, "waiting"));
+    if (changes != NULL) {
+        printf("; a batch: %.0f changes, 99 %% %.0f", number(changes, "p50"),
+               number(changes, "p99"));
+    }
+    print_spread("flush", json_object_get(journal, "flush_us"));
+    print_spread("sync", json_object_get(journal, "sync_us"));
+    print_spread("wait", json_object_get(journal, "wait_us"));
+    printf("%s\n", json_is_true(json_object_get(journal, "failed")) ? "; FAILED" : "");
+}
+
+static void print_journals(const json_t *report)
+{
+    size_t i;
+    json_t *journal;
+
+    printf("\nstable storage: %s\n", text(report, "verdict"));
+    json_array_foreach(json_object_get(report, "journals"), i, journal) {
+        print_journal(journal);
+    }
+}
+
 static void print_limits(const json_t *report)
 {
     size_t i;
@@ -280,6 +328,7 @@ void status_text(const json_t *report, bool all)
 {
     print_summary(report);
     print_exports(report);
+    print_journals(report);
     print_operations(report);
     print_clients(report, all);
     print_limits(report);

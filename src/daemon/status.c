@@ -2,6 +2,7 @@
 #include "daemon/status.h"
 
 #include "daemon/limit.h"
+#include "daemon/status_journal.h"
 #include "server/nsm_hosts.h"
 #include "vfs/node.h"
 #include "vfs/range_lock.h"
@@ -330,6 +331,7 @@ struct report *status_report(const struct status *status)
         for (uint32_t i = 0; i < snapshot->row_count; i++) {
             add_row(sums, &snapshot->rows[i]);
         }
+        status_journal_add(root, status->vfs, snapshot);
         add_limits(root, status);
     } else {
         report_free(root);

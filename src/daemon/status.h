@@ -60,6 +60,9 @@ const char *status_client_text(const struct rpc_client_stats *client,
 /* "total", "queue", "file_system", "stable_storage", "send" */
 const char *status_phase_name(enum rpc_phase phase);
 
+/* KEY="VALUE" for Prometheus, whatever bytes the value has. */
+void status_label(FILE *to, const char *key, const char *value);
+
 /* Adds up the rows of each procedure, whoever called it. They have no client then. */
 void status_sum_rows(struct rpc_snapshot *snapshot);
 

@@ -10,6 +10,7 @@
 #include "daemon/status.h"
 
 #include "daemon/limit.h"
+#include "daemon/status_journal.h"
 #include "report/utf8.h"
 #include "server/nsm_hosts.h"
 #include "vfs/range_lock.h"
@@ -43,7 +44,7 @@ static void number(const struct metrics_text *text, const char *name, const char
 }
 
 /* What is not UTF-8 becomes U+FFFD: a label is text. */
-static void label(FILE *to, const char *key, const char *value)
+void status_label(FILE *to, const char *key, const char *value)
 {
     const unsigned char *bytes = (const unsigned char *)value;
     size_t size = strlen(value);
@@ -79,9 +80,9 @@ static void row_labels(const struct metrics_text *text, const struct rpc_row_sta
     const char *path = status_export_path(&text->exports, row->group);
 
     fputc('{', text->to);
-    label(text->to, "client", status_client_text(row->client, client));
+    status_label(text->to, "client", status_client_text(row->client, client));
     fputc(',', text->to);
-    label(text->to, "export", path != NULL ? path : "");
+    status_label(text->to, "export", path != NULL ? path : "");
     if (path == NULL && row->group != 0) {
         fprintf(text->to, ",gone=\"%016" PRIx64 "\"", row->group); /* or two lines were the same */
     }
@@ -177,7 +178,7 @@ static void write_clients(const struct metrics_text *text)
             const uint64_t values[] = {client->connections, client->copies, client->refused};
             char name[STATUS_CLIENT_BYTES];
             fprintf(text->to, "holdfast_%s{", metrics[i].name);
-            label(text->to, "client", status_client_text(client, name));
+            status_label(text->to, "client", status_client_text(client, name));
             fprintf(text->to, "} %" PRIu64 "\n", values[i]);
         }
     }
@@ -253,6 +254,7 @@ int status_metrics(const struct status *status, FILE *to)
         write_server(&text);
         write_locks(&text);
         write_limits(&text);
+        status_journal_metrics(status->vfs, to);
         write_clients(&text);
         write_counts(&text);
         write_seconds(&text);

@@ -207,6 +207,35 @@ def what_waits_for_the_disk_is_told_apart():
         equal(latency['queue']['calls'], 5, 'calls')
         mounted = rows(asked(server))['127.0.0.1', server.export, 'MOUNTPROC3_MNT']['latency']
         check('stable_storage' not in mounted, f'MNT: {mounted}')
+        report = asked(server)
+        check('times faster' in report['verdict'] and report['verdict'].startswith('syncing'),
+              report['verdict'])
+        check(report['verdict'] in status(server), 'the verdict is not in the text')
+        journal = report['journals'][0]
+        equal((journal['path'], journal['failed'], journal['waiting']), (None, False, 0), 'journal')
+        check(journal['changes'] >= 5 and 1 <= journal['batches'] <= journal['changes'], journal)
+        check(journal['sync_us']['p50'] >= 30000 * 3 / 4, journal)
+
+
+def the_log_is_shown():
+    """What is in it, and what a flush of the disk takes."""
+    with Server('rw,sync,no_root_squash,insecure', arguments=['--journal', 'auto']) as server:
+        client = server.nfs()
+        root = server.root(client)
+        for i in range(50):
+            client.new_file(root, f'f{i}', b'data')
+        report = asked(server)
+        equal([journal['path'] for journal in report['journals']],
+              [None, f'{server.export}/.holdfast/journal'], 'journals')
+        journal = report['journals'][1]
+        check(journal['size_bytes'] >= 60 << 20, journal)
+        check(0 < journal['used_bytes'] < journal['size_bytes'] or journal['checkpoints'] > 0,
+              journal)
+        check(journal['changes'] >= 100 and journal['batches'] >= 1, journal)
+        equal(journal['flush_us']['count'], journal['batches'], 'flushes')
+        check(journal['batch_changes']['mean'] * journal['batches'] <= journal['changes'] + 1,
+              journal)
+        check('/.holdfast/journal: ' in status(server), 'the text does not have it')
 
 
 def what_cannot_be_run_is_refused(server):
@@ -450,7 +479,7 @@ def only_metrics_are_served():
 if __name__ == '__main__':
     nfs.run([counts_are_what_was_sent, calls_that_come_together_are_counted_one_by_one,
              who_goes_away_is_counted_too, what_waits_for_the_disk_is_told_apart,
-             what_cannot_be_run_is_refused, clients_have_a_limit,
+             the_log_is_shown, what_cannot_be_run_is_refused, clients_have_a_limit,
              exports_that_are_gone_keep_their_numbers, status_disturbs_nobody,
              tshark_counts_the_same, metrics_are_well_formed,
              only_metrics_are_served], options=OPEN)
