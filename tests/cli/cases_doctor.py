@@ -9,7 +9,7 @@ import subprocess
 import time
 
 from cli import (BINARY, DONE, FINDING, USAGE, Failure, Serving, check, equal, holdfast,
-                 own_namespaces, quiet, run)
+                 own_namespaces, quiet, run, slow_syncs)
 
 
 def doctor(*arguments):
@@ -78,7 +78,7 @@ def all_is_well(work):
 def the_gain_of_not_waiting_is_foretold(work):
     """A flush of 20 ms at the end of 4 Mbit/s. What is said of `sync` must come true on `async`,
     within 25 percent; a busy machine gets three tries."""
-    slow = dict(os.environ, LD_PRELOAD=os.environ['HOLDFAST_SLOWSYNC'], SLOWSYNC_US='20000')
+    slow = slow_syncs(20000)
     tries = []
     for _ in range(3):
         took = {}

@@ -105,6 +105,13 @@ def write(path, text):
     return path
 
 
+def slow_syncs(microseconds):
+    """The environment of a server that waits so long for each flush (tests/lib/slowsync.c)."""
+    asan = os.environ.get('ASAN_OPTIONS', '') + ':verify_asan_link_order=0'
+    return dict(os.environ, LD_PRELOAD=os.environ['HOLDFAST_SLOWSYNC'], ASAN_OPTIONS=asan,
+                SLOWSYNC_US=str(microseconds))
+
+
 def quiet(work):
     """Options that keep a server of a test to itself."""
     return ['--port', '0', '--portmap', 'off', '--bind', '127.0.0.1',
@@ -147,4 +154,5 @@ def own_namespaces():
 
 
 __all__ = ['BINARY', 'CANNOT', 'DONE', 'FINDING', 'Failure', 'SKIPPED', 'Serving', 'USAGE', 'check',
-           'equal', 'holdfast', 'own_namespaces', 'quiet', 'run', 'scratch', 'write']
+           'equal', 'holdfast', 'own_namespaces', 'quiet', 'run', 'scratch', 'slow_syncs',
+           'write']
