@@ -147,30 +147,32 @@ class Libnfs:
 
 
 def trees_over_tcp_and_udp(work):
-    make_tree(f'{work}/tree', 150, 11)
+    make_tree(f'{work}/tree', 1000, 11)
     with Ganesha(work) as server:
         for words in ('', 'proto=udp'):
-            holdfast('put', '-r', '-p', f'{work}/tree', server.url('/', words)).ends(DONE)
+            holdfast('put', '-r', '-p', f'{work}/tree', server.url('/', words),
+                     timeout=150).ends(DONE)
             same(f'{work}/tree', f'{work}/export/tree', f'put {words}')
-            holdfast('get', '-r', server.url('/tree', words), f'{work}/back').ends(DONE)
+            holdfast('get', '-r', server.url('/tree', words), f'{work}/back',
+                     timeout=150).ends(DONE)
             same(f'{work}/tree', f'{work}/back', f'get {words}')
-            holdfast('rm', '-r', server.url('/tree', words)).ends(DONE)
+            holdfast('rm', '-r', server.url('/tree', words), timeout=150).ends(DONE)
             equal(os.listdir(f'{work}/export'), [], 'what is left')
             shutil.rmtree(f'{work}/back')
 
 
 def five_percent_loss(work):
-    make_tree(f'{work}/tree', 100, 12)
+    make_tree(f'{work}/tree', 400, 12)
     with Ganesha(work) as server, losing(5):
-        holdfast('put', '-r', f'{work}/tree', server.url('/', 'proto=udp'), timeout=150).ends(DONE)
+        holdfast('put', '-r', f'{work}/tree', server.url('/', 'proto=udp'), timeout=300).ends(DONE)
         same(f'{work}/tree', f'{work}/export/tree', 'put')
         holdfast('get', '-r', server.url('/tree', 'proto=udp'), f'{work}/back',
-                 timeout=150).ends(DONE)
+                 timeout=300).ends(DONE)
         same(f'{work}/tree', f'{work}/back', 'get')
 
 
 def the_server_restarts_midway(work):
-    make_tree(f'{work}/tree', 100, 13)
+    make_tree(f'{work}/tree', 600, 13)
     with open(f'{work}/tree/big', 'wb') as file:
         file.write(random.Random(14).randbytes(200 << 20))
     with Ganesha(work) as server:
