@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "proto/nlm.h"
 #include "proto/nsm.h"
+#include "proto/rquota.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -179,10 +180,19 @@ static int register_program(struct portmap *portmap, const struct listen_address
     return error;
 }
 
-/* A machine that is an NFS client too has these two from its kernel and rpc.statd, and one only. */
-static bool is_optional(const struct rpc_program *program)
+/* A machine that is an NFS client too has locks from its kernel and rpc.statd, and one only; and
+ * one that has an rpc.rquotad may keep it. NULL: nothing can be missed. */
+static const char *loss_of(const struct rpc_program *program)
 {
-    return program->prog == NLM_PROG || program->prog == SM_PROG;
+    switch (program->prog) {
+    case NLM_PROG:
+    case SM_PROG:
+        return "clients cannot lock files here";
+    case RQUOTAPROG:
+        return "clients ask that one for quotas";
+    default:
+        return NULL;
+    }
 }
 
 /* Takes back what was set of a program. */
@@ -215,8 +225,9 @@ int portmap_announce(struct portmap *portmap, enum config_portmap wanted,
         } else if (portmap->how == PORTMAP_REGISTERED) {
             error = register_program(portmap, addresses, programs[i], port, &reason);
         }
-        if (error == -EEXIST && is_optional(programs[i])) {
-            log_warning("%s: %s; clients cannot lock files here", programs[i]->name, reason.text);
+        const char *loss = loss_of(programs[i]);
+        if (error == -EEXIST && loss != NULL) {
+            log_warning("%s: %s; %s", programs[i]->name, reason.text, loss);
             unset_program(portmap, programs[i]);
             error = 0;
         }

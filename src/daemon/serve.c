@@ -24,6 +24,7 @@
 #include "server/mount.h"
 #include "server/nfs.h"
 #include "server/nfsacl.h"
+#include "server/rquota.h"
 #include "server/spray.h"
 #include "vfs/journals.h"
 #include "vfs/node.h"
@@ -42,6 +43,7 @@ enum {
     SPRAY_PROGRAMS,
     NLM_PROGRAMS,
     NSM_PROGRAMS,
+    RQUOTA_PROGRAMS,
     PROGRAM_COUNT
 };
 
@@ -198,6 +200,7 @@ static int open_server(struct serve *serve, struct err *err)
         return error;
     }
     nfs_program_init(&serve->programs[NFS_PROGRAMS], &serve->nfs);
+    rquota_program_init(&serve->programs[RQUOTA_PROGRAMS], &serve->nfs);
     nfsacl_program_init(&serve->programs[NFSACL_PROGRAMS], &serve->nfs);
     mount_program_init(&serve->programs[MOUNT_PROGRAMS], &serve->mount);
     lockd_init(&serve->lockd, &serve->programs[NLM_PROGRAMS], &serve->programs[NSM_PROGRAMS]);

@@ -9,12 +9,13 @@
 #include "proto/nsm.h"
 #include "proto/pmap.h"
 #include "proto/rpc.h"
+#include "proto/rquota.h"
 #include "proto/spray.h"
 #include "xdr/print.h"
 
 const struct proto_spec *const proto_specs[] = {
     &rpc_spec,  &pmap_spec,   &mount_spec, &nfs2_spec,  &nfs3_spec,
-    &nlm_spec,  &nsm_spec,    &spray_spec, &nfsacl_spec};
+    &nlm_spec,  &nsm_spec,    &spray_spec, &nfsacl_spec, &rquota_spec};
 const uint32_t proto_spec_count = COUNT_OF(proto_specs);
 
 static const struct proto_version *version_find(uint32_t prog, uint32_t vers)

@@ -432,7 +432,7 @@ static int check_uncovered(const struct vfs_export *export, const char *path)
 }
 
 /* A directory below the export's root, as root: MNT is answered before users are known. */
-static int walk(struct vfs_export *export, const char *path, struct vfs_object **object)
+int admit_walk(struct vfs_export *export, const char *path, struct vfs_object **object)
 {
     struct vfs_handle handle;
     struct open_how how = {
@@ -504,33 +504,39 @@ static int choose_by_name(struct vfs *vfs, const char *path, const struct sockad
     return err;
 }
 
-int vfs_root(struct vfs_call *call, struct vfs_bytes path, struct vfs_node *node)
+int admit_path(struct vfs *vfs, struct vfs_bytes path, const struct sockaddr *peer,
+               char real[PATH_MAX], int *missing, struct vfs_export **export)
 {
-    struct vfs *vfs = call->vfs;
-    struct vfs_export *export = NULL;
     char text[PATH_MAX];
-    char real[PATH_MAX];
     int err = path_copy(path, text);
     if (err == 0) {
-        err = choose_by_name(vfs, text, call->peer);
+        err = choose_by_name(vfs, text, peer);
     }
     if (err != 0) {
         return err;
     }
     cred_take_root();
     bool exists = realpath(text, real) != NULL;
-    int missing = exists ? 0 : -errno;
-    err = choose(vfs, exists ? real : text, call->peer, &export);
+    *missing = exists ? 0 : -errno;
+    err = choose(vfs, exists ? real : text, peer, export);
     if (err == -EBUSY || (err == -ENOMEDIUM && mounts_changed(vfs->mounts_fd))) {
         vfs_refresh(vfs);
-        err = choose(vfs, exists ? real : text, call->peer, &export);
+        err = choose(vfs, exists ? real : text, peer, export);
     }
-    if (err != 0) {
-        return err == -EBUSY ? -ENOENT : err == -ENOMEDIUM ? -EACCES : err;
-    }
-    err = admit(call, export);
+    return err == -EBUSY ? -ENOENT : err == -ENOMEDIUM ? -EACCES : err;
+}
+
+int vfs_root(struct vfs_call *call, struct vfs_bytes path, struct vfs_node *node)
+{
+    struct vfs_export *export = NULL;
+    char real[PATH_MAX];
+    int missing = 0;
+    int err = admit_path(call->vfs, path, call->peer, real, &missing, &export);
     if (err == 0) {
-        err = exists ? walk(export, real, &node->object) : missing;
+        err = admit(call, export);
+    }
+    if (err == 0) {
+        err = missing == 0 ? admit_walk(export, real, &node->object) : missing;
     }
     if (err == 0) {
         node->export = node->object->export;

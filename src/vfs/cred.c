@@ -119,6 +119,26 @@ void cred_take(const struct vfs_call *call)
     take_fsuid(call->fsuid);
 }
 
+/* The effective ids are the process's own, 0, but for the moment of cred_be: the kernel makes the
+ * identity for files follow them, and gives all permitted capabilities back with them. */
+int cred_be(uint32_t uid, uint32_t gid)
+{
+    begin_if_new();
+    if (syscall(SYS_setresgid, -1, gid, -1) != 0 || syscall(SYS_setresuid, -1, uid, -1) != 0) {
+        return -errno;
+    }
+    return 0;
+}
+
+void cred_be_root(void)
+{
+    bool is_root = syscall(SYS_setresuid, -1, 0, -1) == 0 && syscall(SYS_setresgid, -1, 0, -1) == 0;
+    CHECK(is_root);
+    drop_resource_capability();
+    thread.fsuid = 0;
+    thread.fsgid = 0;
+}
+
 /* exports(5), "User ID mapping". (uint32_t)-1 is no id: the kernel would keep the last one. */
 static uint32_t squash_id(uint32_t id, bool root_squash, uint32_t anonymous)
 {

@@ -22,6 +22,7 @@
 
 #include "vfs/node.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 
 struct export_rule {
@@ -74,6 +75,13 @@ int admit_open(struct vfs *vfs) MUST_USE;
 /* From now on names are looked up for this table. */
 void admit_use_table(struct vfs *vfs, struct export_table *table);
 
+/* The export that a path of a client is in, with a reference; which others may see is admit's. real
+ * is the path without symbolic links; *missing is -errno when it leads nowhere. */
+int admit_path(struct vfs *vfs, struct vfs_bytes path, const struct sockaddr *peer,
+               char real[PATH_MAX], int *missing, struct vfs_export **export) MUST_USE;
+/* The directory at such a path, with a reference. */
+int admit_walk(struct vfs_export *export, const char *real,
+               struct vfs_object **object) MUST_USE;
 /* Sets the options and the identity of a call on this export: 0, -EACCES, -EPERM, -ESTALE (no
  * export any more), -EAGAIN (not known yet who the client is). */
 int admit(struct vfs_call *call, struct vfs_export *export) MUST_USE;

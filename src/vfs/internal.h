@@ -452,6 +452,10 @@ void object_stats(const struct vfs *vfs, struct vfs_stats *stats);
 void cred_take_root(void);
 /* The caller's. */
 void cred_take(const struct vfs_call *call);
+/* Effective ids for a system call that looks at those, until cred_be_root, which must follow also
+ * after a failure. */
+int cred_be(uint32_t uid, uint32_t gid) MUST_USE;
+void cred_be_root(void);
 /* Fills fsuid.. of call from its options. */
 void cred_squash(struct vfs_call *call);
 /* Says which capability is missing, if any. */

@@ -329,6 +329,23 @@ int vfs_write(struct vfs_call *call, struct vfs_node *node, uint64_t offset, con
 int vfs_commit(struct vfs_call *call, struct vfs_node *node, uint64_t offset,
                uint32_t count) MUST_USE;
 
+/* ---- quotas (quota.c) ---- */
+
+enum vfs_quota_kind { VFS_QUOTA_USER, VFS_QUOTA_GROUP };
+
+struct vfs_quota {
+    bool is_enforced; /* not only counted */
+    uint64_t hard_bytes, soft_bytes, used_bytes; /* limits: 0 is none */
+    uint64_t hard_files, soft_files, used_files;
+    time_t bytes_until, files_until; /* when a soft limit becomes a hard one; 0: it is kept */
+};
+
+/* Of the file system at a path, which vfs_root would find but for `secure`. The id is the file
+ * system's; who may ask is for the caller to judge. -ENODATA: there is no quota; -ENOENT, -EACCES
+ * and the like as from vfs_root. */
+int vfs_quota(struct vfs_call *call, struct vfs_bytes path, enum vfs_quota_kind kind, uint32_t id,
+              struct vfs_quota *quota) MUST_USE;
+
 /* ---- for MOUNT ---- */
 
 /* What is exported now, with a reference: export_table_free. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The whole server: a stream of bytes, record marks and all, sent to a server that runs NFSv2,
- * NFSv3, NFS_ACL, MOUNT, NLM, NSM and the portmapper over a scratch export on a tmpfs of its own.
+ * NFSv3, NFS_ACL, MOUNT, NLM, NSM, RQUOTA and the portmapper over a scratch export on a tmpfs.
  * Whatever the bytes are, the server lives, the stream comes to its end, and no memory is lost
  * (LeakSanitizer).
  *
@@ -18,6 +18,7 @@
 #include "server/nfs.h"
 #include "server/nfsacl.h"
 #include "server/pmap.h"
+#include "server/rquota.h"
 #include "server/spray.h"
 #include "vfs/node.h"
 
@@ -47,8 +48,8 @@ static struct {
     struct pmap_registry registry;
     struct spray_service spray;
     struct lockd lockd;
-    struct rpc_program programs[7];
-    const struct rpc_program *program_list[7];
+    struct rpc_program programs[8];
+    const struct rpc_program *program_list[8];
     uint8_t handles[OBJECT_COUNT][HANDLE_BYTES];
 } fuzz;
 
@@ -203,6 +204,7 @@ static void start(void)
     const struct rpc_outcaller outcaller = {.submit = submit};
     FUZZ_CHECK(lockd_open(&fuzz.lockd, fuzz.vfs, &outcaller, 0, &err) == 0);
     nfsacl_program_init(&fuzz.programs[6], &fuzz.nfs);
+    rquota_program_init(&fuzz.programs[7], &fuzz.nfs);
     for (size_t i = 0; i < COUNT_OF(fuzz.programs); i++) {
         fuzz.program_list[i] = &fuzz.programs[i];
     }

@@ -10,7 +10,7 @@ import nfs
 from nfs import MOUNT, NFS, PMAP, Local, Nfs, Server, Tcp, Udp, check, equal, opaque, u32
 
 TCP, UDP = 6, 17
-SPRAY, NLM, NSM, NFS_ACL = 100012, 100021, 100024, 100227
+SPRAY, NLM, NSM, NFS_ACL, RQUOTA = 100012, 100021, 100024, 100227, 100011
 
 
 def rpcb(prog, vers, netid='', addr='', owner=''):
@@ -51,7 +51,7 @@ def what_is_registered_is_served(server):
     expected = {(prog, vers, prot) for prog, versions in ((PMAP, (2, 3, 4)), (NFS, (2, 3)),
                                                           (MOUNT, (1, 2, 3)), (SPRAY, (1,)),
                                                           (NLM, (1, 3, 4)), (NSM, (1,)),
-                                                          (NFS_ACL, (2, 3)))
+                                                          (NFS_ACL, (2, 3)), (RQUOTA, (1, 2)))
                 for vers in versions for prot in (TCP, UDP)}
     equal({entry[:3] for entry in entries}, expected, 'programs, versions and protocols')
     for prog, vers, prot, port in entries:

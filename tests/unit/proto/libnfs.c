@@ -14,6 +14,7 @@
 #include <nfsc/libnfs-raw-nlm.h>
 #include <nfsc/libnfs-raw-nsm.h>
 #include <nfsc/libnfs-raw-portmap.h>
+#include <nfsc/libnfs-raw-rquota.h>
 
 struct pair {
     const char *spec;
@@ -46,6 +47,8 @@ static const struct pair pairs[] = {
     PAIR("nfsacl", GETACL3args, GETACL3args), PAIR("nfsacl", GETACL3resok, GETACL3resok),
     PAIR("nfsacl", SETACL3args, SETACL3args), PAIR("nfsacl", SETACL3resok, SETACL3resok),
     PAIR("nfsacl", aclent, nfsacl_ace),
+    PAIR("rquota", getquota_args, GETQUOTA1args), PAIR("rquota", ext_getquota_args, GETQUOTA2args),
+    PAIR("rquota", getquota_rslt, GETQUOTA1res), PAIR("rquota", rquota, GETQUOTA1res_ok),
     PAIR("mount", dirpath, dirpath), PAIR("mount", fhstatus, mountres1),
     PAIR("mount", mountres3, mountres3), PAIR("mount", mountlist, mountlist),
     PAIR("mount", exports, exports),
