@@ -24,6 +24,7 @@ static const char help[] =
     "  --journal WHERE    off, auto (a log in each file system), or a file or device\n"
     "  --async-window MS  how long async changes may stay out of it (1000)\n"
     "  --metrics ADDR:PORT  numbers for Prometheus over HTTP (off)\n"
+    "  --manage-gids      look the groups of users up here, on all exports\n"
     "  --log-level LEVEL  error, warning, notice, info or debug\n"
     "\n"
     "  holdfast serve /srv/files\n"

@@ -24,6 +24,7 @@ enum option_code {
     OPTION_JOURNAL,
     OPTION_ASYNC_WINDOW,
     OPTION_METRICS,
+    OPTION_MANAGE_GIDS,
     OPTION_LOG_LEVEL,
     OPTION_HELP
 };
@@ -39,6 +40,7 @@ static const struct option options[] = {
     {"journal", required_argument, NULL, OPTION_JOURNAL},
     {"async-window", required_argument, NULL, OPTION_ASYNC_WINDOW},
     {"metrics", required_argument, NULL, OPTION_METRICS},
+    {"manage-gids", no_argument, NULL, OPTION_MANAGE_GIDS},
     {"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
     {"help", no_argument, NULL, OPTION_HELP},
     {NULL, 0, NULL, 0},
@@ -202,6 +204,9 @@ static int apply(struct config *config, int code, char **argv, struct err *err)
         return set_async_window(config, optarg, err);
     case OPTION_METRICS:
         config->metrics = optarg;
+        return 0;
+    case OPTION_MANAGE_GIDS:
+        config->manage_gids = true;
         return 0;
     case OPTION_LOG_LEVEL:
         return set_log_level(config, optarg, err);

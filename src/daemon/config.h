@@ -31,6 +31,7 @@ struct config {
     const char *journal; /* as vfs_options.journal_path */
     const char *metrics; /* as for metrics_bind; NULL: none */
     uint32_t async_window_ms;
+    bool manage_gids; /* as vfs_options.manage_gids */
     char state_dir[PATH_MAX];
     uint32_t grace_seconds; /* 0: no grace period */
     enum log_level log_level;

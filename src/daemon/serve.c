@@ -236,6 +236,7 @@ static int open_exports(struct serve *serve, struct err *err)
                                         .opened = opened,
                                         .journal_path = serve->config->journal,
                                         .async_window_ms = serve->config->async_window_ms,
+                                        .manage_gids = serve->config->manage_gids,
                                         .reply = restore,
                                         .durable = durable,
                                         .open_tree = open_tree_for,

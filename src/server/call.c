@@ -24,6 +24,8 @@ void call_begin(const struct rpc_call *call, struct vfs *vfs, struct vfs_call *c
     caller->fsuid = NOBODY;
     caller->fsgid = NOBODY;
     caller->fsgid_count = 0;
+    caller->fsgids = caller->squashed_gids;
+    caller->fsgids_number = 0;
     caller->export_id = 0;
     caller->lsn = 0;
     caller->replies = true; /* the daemon hears of each reply (rpc_server_options.replied) */

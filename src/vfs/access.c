@@ -19,8 +19,7 @@
 static bool same_caller(const struct object_seen *seen, const struct vfs_call *call)
 {
     return seen->fsuid == call->fsuid && seen->fsgid == call->fsgid &&
-           seen->fsgid_count == call->fsgid_count &&
-           memcmp(seen->fsgids, call->fsgids, call->fsgid_count * sizeof call->fsgids[0]) == 0;
+           cred_same_groups(call, seen->fsgids_number, seen->fsgid_count, seen->fsgids);
 }
 
 static bool is_current(const struct object_seen *seen, const struct vfs_call *call,
@@ -62,7 +61,10 @@ static void remember(const struct vfs_call *call, struct vfs_object *object,
         seen->fsuid = call->fsuid;
         seen->fsgid = call->fsgid;
         seen->fsgid_count = call->fsgid_count;
-        memcpy(seen->fsgids, call->fsgids, call->fsgid_count * sizeof call->fsgids[0]);
+        seen->fsgids_number = call->fsgids_number;
+        if (call->fsgids_number == 0) {
+            memcpy(seen->fsgids, call->fsgids, call->fsgid_count * sizeof call->fsgids[0]);
+        }
         atomic_flag_clear_explicit(&seen->busy, memory_order_release);
     }
 }

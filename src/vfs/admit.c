@@ -278,8 +278,7 @@ int admit(struct vfs_call *call, struct vfs_export *export)
     }
     call->options = &answer->options;
     call->export_id = export->id;
-    cred_squash(call);
-    return 0;
+    return cred_squash(call);
 }
 
 static bool is_named(const struct export_set *set, struct names *names)

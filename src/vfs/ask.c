@@ -53,7 +53,7 @@ static int64_t clock_ms(void)
 
 static struct ask_entry **bucket_of(struct ask *ask, const uint8_t *key)
 {
-    uint32_t hash = 2166136261U; /* FNV-1a; addresses are not chosen by who is asked about */
+    uint32_t hash = 2166136261U; /* FNV-1a; a client that finds uids of one bucket gains little */
     for (size_t i = 0; i < ASK_KEY_BYTES; i++) {
         hash = (hash ^ key[i]) * 16777619U;
     }

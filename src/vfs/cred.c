@@ -26,7 +26,9 @@ struct cred_thread {
     uint32_t fsuid;
     uint32_t fsgid;
     uint32_t gid_count;
-    uint32_t gids[VFS_GIDS_MAX];
+    uint64_t gids_number;
+    uint32_t gids[VFS_GIDS_MAX]; /* if that is 0 */
+    uint32_t managed_gids[GROUP_COUNT_MAX]; /* struct vfs_call.fsgids may be these */
 };
 
 static _Thread_local struct cred_thread thread;
@@ -101,16 +103,30 @@ void cred_take_root(void)
     take_fsuid(0);
 }
 
+bool cred_same_groups(const struct vfs_call *call, uint64_t number, uint32_t count,
+                      const uint32_t *gids)
+{
+    return call->fsgids_number == number && call->fsgid_count == count &&
+           (number != 0 || count == 0 || memcmp(call->fsgids, gids, count * sizeof gids[0]) == 0);
+}
+
+static void take_groups(const struct vfs_call *call)
+{
+    syscall(SYS_setgroups, (size_t)call->fsgid_count, call->fsgids);
+    if (call->fsgids_number == 0 && call->fsgid_count > 0) {
+        memcpy(thread.gids, call->fsgids, call->fsgid_count * sizeof thread.gids[0]);
+    }
+    thread.gids_number = call->fsgids_number;
+    thread.gid_count = call->fsgid_count;
+    thread.groups_known = true;
+}
+
 void cred_take(const struct vfs_call *call)
 {
     begin_if_new();
-    size_t gids_bytes = call->fsgid_count * sizeof call->fsgids[0];
-    if (!thread.groups_known || thread.gid_count != call->fsgid_count ||
-        memcmp(thread.gids, call->fsgids, gids_bytes) != 0) {
-        syscall(SYS_setgroups, (size_t)call->fsgid_count, call->fsgids);
-        memcpy(thread.gids, call->fsgids, gids_bytes);
-        thread.gid_count = call->fsgid_count;
-        thread.groups_known = true;
+    if (!thread.groups_known ||
+        !cred_same_groups(call, thread.gids_number, thread.gid_count, thread.gids)) {
+        take_groups(call);
     }
     if (thread.fsgid != call->fsgid) {
         syscall(SYS_setfsgid, call->fsgid);
@@ -145,20 +161,56 @@ static uint32_t squash_id(uint32_t id, bool root_squash, uint32_t anonymous)
     return (id == 0 && root_squash) || id == UINT32_MAX ? anonymous : id;
 }
 
-void cred_squash(struct vfs_call *call)
+/* Squashes so many groups in place; whether that changed one. */
+static bool squash_gids(const struct export_options *options, uint32_t *gids, uint32_t count)
+{
+    bool changed = false;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t gid = squash_id(gids[i], options->root_squash, options->anongid);
+        changed = changed || gid != gids[i];
+        gids[i] = gid;
+    }
+    return changed;
+}
+
+/* As mountd(8), --manage-gids: the first group stays the one of the credential, so that newgrp(1)
+ * works on clients. The number tells lists that were squashed in different ways apart. */
+static int take_managed_gids(struct vfs_call *call)
 {
     const struct export_options *options = call->options;
+    uint32_t number;
+    int err =
+        groups_of_user(call->vfs, call->uid, thread.managed_gids, &call->fsgid_count, &number);
+    if (err != 0) {
+        return err;
+    }
+    bool changed = squash_gids(options, thread.managed_gids, call->fsgid_count);
+    call->fsgids = thread.managed_gids;
+    call->fsgids_number = (uint64_t)number << 33;
+    if (changed) {
+        call->fsgids_number |= UINT64_C(1) << 32 | options->anongid;
+    }
+    return 0;
+}
+
+int cred_squash(struct vfs_call *call)
+{
+    const struct export_options *options = call->options;
+    call->fsgid_count = 0;
+    call->fsgids = call->squashed_gids;
+    call->fsgids_number = 0;
     if (call->anonymous || options->all_squash) {
         call->fsuid = options->anonuid;
         call->fsgid = options->anongid;
-        call->fsgid_count = 0;
-        return;
+        return 0;
     }
-    bool root_squash = options->root_squash;
-    call->fsuid = squash_id(call->uid, root_squash, options->anonuid);
-    call->fsgid = squash_id(call->gid, root_squash, options->anongid);
+    call->fsuid = squash_id(call->uid, options->root_squash, options->anonuid);
+    call->fsgid = squash_id(call->gid, options->root_squash, options->anongid);
+    if (options->manage_gids || call->vfs->options.manage_gids) {
+        return take_managed_gids(call);
+    }
     call->fsgid_count = call->gid_count < VFS_GIDS_MAX ? call->gid_count : VFS_GIDS_MAX;
-    for (uint32_t i = 0; i < call->fsgid_count; i++) {
-        call->fsgids[i] = squash_id(call->gids[i], root_squash, options->anongid);
-    }
+    memcpy(call->squashed_gids, call->gids, call->fsgid_count * sizeof call->gids[0]);
+    (void)squash_gids(options, call->squashed_gids, call->fsgid_count);
+    return 0;
 }

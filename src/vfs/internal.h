@@ -111,7 +111,8 @@ struct object_seen {
     uint32_t access_asked;
     uint32_t access_granted;
     uint32_t fsuid, fsgid, fsgid_count;
-    uint32_t fsgids[VFS_GIDS_MAX];
+    uint64_t fsgids_number;
+    uint32_t fsgids[VFS_GIDS_MAX]; /* if that is 0 */
 };
 
 /* Which data was written since the last commit, for a small COMMIT; under the object's lock. */
@@ -220,6 +221,7 @@ struct vfs {
     int mounts_fd;                   /* mounts_changed */
     struct ask *peers;               /* names of clients, for */
     struct peers *peers_table;       /* the table in force */
+    struct ask *groups;              /* of users */
     pthread_mutex_t change_lock;     /* whoever changes it, from building to publishing */
     pthread_mutex_t join_lock;    /* exports join logs, or leave them; taken before all others */
     pthread_mutex_t intents_lock; /* which intents there are, and their lists of exports; under it
@@ -456,10 +458,22 @@ void cred_take(const struct vfs_call *call);
  * after a failure. */
 int cred_be(uint32_t uid, uint32_t gid) MUST_USE;
 void cred_be_root(void);
-/* Fills fsuid.. of call from its options. */
-void cred_squash(struct vfs_call *call);
+/* Fills fsuid.. of call from its options. -EAGAIN: the groups are not known yet. */
+int cred_squash(struct vfs_call *call) MUST_USE;
+/* Of a call's groups, and those of another that were kept (gids for number 0). */
+bool cred_same_groups(const struct vfs_call *call, uint64_t number, uint32_t count,
+                      const uint32_t *gids);
 /* Says which capability is missing, if any. */
 int cred_check_process(struct err *err) MUST_USE;
+
+/* ---- groups.c ---- */
+
+#define GROUP_COUNT_MAX 1024U /* of a user */
+int groups_open(struct vfs *vfs) MUST_USE;
+/* The groups that the user database has for a user, none for one who is not in it (number 0 then).
+ * -EAGAIN: not known yet. May wait for ASK_WAIT_MS. */
+int groups_of_user(struct vfs *vfs, uint32_t uid, uint32_t gids[GROUP_COUNT_MAX], uint32_t *count,
+                   uint32_t *number) MUST_USE;
 
 /* ---- lock.c ---- */
 

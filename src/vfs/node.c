@@ -110,8 +110,8 @@ int vfs_open(const struct vfs_options *options, struct vfs **result, struct err 
     if (error == 0) {
         error = begin_writeverf(vfs, err);
     }
-    if (error == 0 && admit_open(vfs) != 0) {
-        error = err_set(err, -ENOMEM, "no memory for the names of clients");
+    if (error == 0 && (admit_open(vfs) != 0 || groups_open(vfs) != 0)) {
+        error = err_set(err, -ENOMEM, "no memory for the names of clients and users");
     }
     if (error == 0) {
         error = open_exports(vfs, err);
@@ -157,6 +157,7 @@ void vfs_close(struct vfs *vfs)
     object_table_close(vfs);
     names_close(vfs);
     ask_close(vfs->peers);
+    ask_close(vfs->groups);
     intent_free(vfs);
     export_set_put(vfs->set);
     if (vfs->mounts_fd >= 0) {
@@ -215,6 +216,7 @@ int vfs_reload(struct vfs *vfs, struct export_table *table, uint32_t *in_use, st
     int error = build(vfs, table, true, &set, err);
     if (error == 0) {
         *in_use = export_set_publish(vfs, set);
+        ask_start_again(vfs->groups);
     }
     pthread_mutex_unlock(&vfs->change_lock);
     return error;

@@ -27,7 +27,7 @@ struct vfs_object; /* an inode that somebody named lately: shared, counted, cach
 struct vfs_export; /* an opened export_entry */
 
 #define VFS_HANDLE_BYTES_MAX 64 /* 32 or fewer on ext4 and xfs */
-#define VFS_GIDS_MAX 16
+#define VFS_GIDS_MAX 16 /* of a credential */
 #define VFS_NAME_BYTES_MAX 255
 
 struct vfs_handle {
@@ -83,7 +83,9 @@ struct vfs_call {
     const struct export_options *options;
     uint32_t fsuid, fsgid; /* after squashing */
     uint32_t fsgid_count;
-    uint32_t fsgids[VFS_GIDS_MAX];
+    const uint32_t *fsgids; /* squashed_gids, or the thread's until its next vfs_get or vfs_root */
+    uint64_t fsgids_number; /* not 0: fsgids of that number are always the same */
+    uint32_t squashed_gids[VFS_GIDS_MAX];
     uint64_t export_id; /* of the export it is about, the last one if several; 0: none yet */
     /* The newest lsn the call depends on: made by it, or observed. From VFS_LANE_SHIFT up it is the
      * index of a journal (vfs/journals.h); numbers of different journals have nothing to do with
@@ -122,6 +124,7 @@ struct vfs_options {
     const char *journal_path;
     uint64_t journal_bytes;   /* of a file that is made; 0: the smallest */
     uint32_t async_window_ms; /* of exports that do not say themselves */
+    bool manage_gids;         /* on all exports */
     /* A reply that a client may still ask for, from before the start. Called by vfs_open. */
     void (*reply)(void *arg, const struct vfs_reply *reply);
     /* See journal/commit.h; called on the thread of a journal, with lsns as in struct vfs_call. */
