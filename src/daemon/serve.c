@@ -20,6 +20,7 @@
 #include "daemon/privs.h"
 #include "daemon/state.h"
 #include "daemon/status.h"
+#include "os/ticks.h"
 #include "server/lockd.h"
 #include "server/mount.h"
 #include "server/nfs.h"
@@ -522,6 +523,7 @@ int serve_run(const struct config *config, struct err *err)
                            .metrics.fd = -1,
                            .release_lock = PTHREAD_MUTEX_INITIALIZER};
     log_set_level(config->log_level);
+    ticks_begin(); /* while /sys can be seen */
     /* A peer that went away, and a file over RLIMIT_FSIZE, are errors of a call and no more. */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN);
