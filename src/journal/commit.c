@@ -391,13 +391,26 @@ static void add_record(struct batch *batch, struct journal_record *record, uint6
     }
 }
 
-/* Somebody waits for this batch. */
-static void begin_waiting(struct batch *batch)
+/* Somebody waits for this batch. Whether that is news to the thread. */
+static bool begin_waiting(struct batch *batch)
 {
-    batch->wanted = true;
-    if (batch->first_ns == 0) {
+    bool news = !batch->wanted;
+    if (news) {
+        batch->wanted = true;
         batch->first_ns = now_ns();
     }
+    return news;
+}
+
+/* A lazy change has joined. Whether the batch must be written sooner than the thread knows. */
+static bool set_due(struct batch *batch, uint32_t window_ms)
+{
+    int64_t due_ms = now_ms() + window_ms;
+    bool news = batch->due_ms == 0 || due_ms < batch->due_ms;
+    if (news) {
+        batch->due_ms = due_ms;
+    }
+    return news;
 }
 
 static void let_go(struct journal *journal)
@@ -438,18 +451,12 @@ uint64_t journal_append(struct journal *journal, const struct journal_change *ch
     }
     batch->lsn_last = lsn;
     batch->changes++;
-    if (!change->lazy) {
-        begin_waiting(batch);
-    }
-    if (change->lazy) {
-        int64_t due_ms = now_ms() + change->window_ms;
-        batch->due_ms = batch->due_ms == 0 || due_ms < batch->due_ms ? due_ms : batch->due_ms;
-    }
+    bool sooner = change->lazy ? set_due(batch, change->window_ms) : begin_waiting(batch);
     atomic_store(&journal->lazy, !batch->wanted);
     if (change->holds) {
         hold(journal, batch, lsn);
     }
-    if (journal->idle) {
+    if (journal->idle && sooner) {
         pthread_cond_signal(&journal->wake);
     }
     pthread_mutex_unlock(&journal->lock);
@@ -475,7 +482,7 @@ void journal_admit(struct journal *journal)
     pthread_mutex_lock(&journal->lock);
     journal->stats.admit_waits += journal->open->buffer.size_bytes > limit;
     while (journal->open->buffer.size_bytes > limit && !atomic_load(&journal->failed)) {
-        begin_waiting(journal->open);
+        (void)begin_waiting(journal->open);
         pthread_cond_signal(&journal->wake);
         pthread_cond_wait(&journal->moved, &journal->lock);
     }
@@ -514,8 +521,7 @@ void journal_leave(void)
 /* The lock is held. */
 static void want_open_batch(struct journal *journal)
 {
-    if (!journal->open->wanted) {
-        begin_waiting(journal->open);
+    if (begin_waiting(journal->open)) {
         atomic_store(&journal->lazy, false);
         pthread_cond_signal(&journal->wake);
     }
