@@ -324,9 +324,11 @@ static void queue_again(struct client_rpc *rpc, struct call *call)
     client_flush_queue(rpc->loop, &rpc->flush);
 }
 
+/* Over UDP a call that has to wait for its place in the window, for the first time or to be sent
+ * again, is not lost, and says nothing of the network: its own timer stands still meanwhile. */
 static void call_timed_out(struct client_rpc *rpc, struct call *call, int64_t now_ns)
 {
-    bool was_sent = call->transmissions > 0;
+    bool was_sent = call->transmissions > 0 && (rpc->options.tcp || call->list == &rpc->sent);
 
     call->timeouts++;
     rpc->stats.timeouts++;
@@ -346,8 +348,11 @@ static void call_timed_out(struct client_rpc *rpc, struct call *call, int64_t no
             client_tell(rpc, CLIENT_NOT_RESPONDING, call, 0, 0);
         }
     }
-    call->timeout_ns = was_sent ? next_timeout_ns(rpc, call->timeout_ns) : patience_ns(rpc);
-    call->deadline_ns = now_ns + call->timeout_ns;
+    if (was_sent) {
+        call->timeout_ns = next_timeout_ns(rpc, call->timeout_ns);
+    }
+    bool may_wait = !was_sent || !rpc->options.tcp;
+    call->deadline_ns = now_ns + (may_wait ? patience_ns(rpc) : call->timeout_ns);
     if (call->list == &rpc->sent) {
         queue_again(rpc, call);
     }

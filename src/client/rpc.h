@@ -9,8 +9,8 @@
  * 3. UDP: a call without a reply is sent again, with exponential backoff. The first timeout is
  *    estimated per class of procedures from replies to calls that were sent once (Jacobson, Karn);
  *    for procedures that are rare it is `timeo`. As many calls as the congestion window allows are
- *    on the way, the others wait. TCP: backoff is linear; when the connection is lost, it is made
- *    again, and all calls without a reply are sent again.
+ *    on the way; the others wait, and their timers stand still meanwhile. TCP: backoff is linear;
+ *    when the connection is lost, it is made again, and all calls without a reply are sent again.
  * 4. hard: calls are tried for ever. soft: a call fails with -ETIMEDOUT after `retrans`
  *    retransmissions without a reply. Words and defaults are those of nfs(5).
  * 5. Bytes from the server are never trusted: a broken reply fails its call with -EBADMSG, a broken

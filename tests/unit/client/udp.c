@@ -412,6 +412,54 @@ static void only_a_window_of_calls_is_on_the_way(void **state)
     stub_stop(stub);
 }
 
+/* Answers 40 calls, is deaf for 0.7 seconds, answers all that comes then. */
+static void script_deaf_for_a_while(struct stub *stub)
+{
+    struct stub_call *call = call_new();
+    int64_t deaf_until_ns = 0;
+
+    while (stub_receive(stub, call)) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        int64_t now_ns = now.tv_sec * 1000 * MS + now.tv_nsec;
+        if (atomic_load(&stub->calls) == 41) {
+            deaf_until_ns = now_ns + 700 * MS;
+        }
+        if (now_ns >= deaf_until_ns) {
+            answer_call(stub, call);
+        }
+    }
+}
+
+/* Losses make the window small, so that calls which were lost together have to wait until they may
+ * be sent again. That is no loss of theirs: each timeout is followed by a transmission. */
+static void calls_that_wait_for_the_window_do_not_time_out(void **state)
+{
+    (void)state;
+    struct stub *stub = stub_new();
+    struct caller caller;
+    struct client_rpc_options options = udp;
+    struct answer answers[80];
+    struct client_rpc_stats stats;
+
+    options.timeo_ms = 50;
+    options.retrans = 8; /* patience with those that were never sent: 25 seconds */
+    stub_start(stub, SOCK_DGRAM, script_deaf_for_a_while);
+    caller_open(&caller, stub, &options);
+    for (uint32_t i = 0; i < COUNT_OF(answers); i++) {
+        caller_getport(&caller, i, &answers[i]);
+    }
+    for (uint32_t i = 0; i < COUNT_OF(answers); i++) {
+        caller_wait(&caller, &answers[i]);
+        assert_int_equal(answers[i].error, 0);
+    }
+    client_rpc_stats(caller.rpc, &stats);
+    assert_true(stats.retransmitted > 4);
+    assert_int_equal(stats.timeouts, stats.retransmitted);
+    caller_close(&caller);
+    stub_stop(stub);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -424,6 +472,7 @@ int main(void)
         cmocka_unit_test(noise_is_not_an_answer),
         cmocka_unit_test(mutated_replies_end_their_calls),
         cmocka_unit_test(only_a_window_of_calls_is_on_the_way),
+        cmocka_unit_test(calls_that_wait_for_the_window_do_not_time_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
