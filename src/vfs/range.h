@@ -87,6 +87,7 @@ struct range_owner {
     struct range_client *client;
     struct range_list holds;
     struct range_list waits;
+    uint64_t born;       /* later than what table.serial was before */
     uint64_t generation; /* another one, never seen before, after every change of what it holds */
     uint64_t searched;
     struct range_owner *search_next;

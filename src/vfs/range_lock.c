@@ -22,11 +22,14 @@
 #include <time.h>
 
 #define NS_PER_MS 1000000LL
+#define GIVE_WAY_NS 20000L
+#define GIVE_WAY_TRIES 100
 #define OPEN_TRIES 4 /* the file may be let go of between its opening and its use */
 
 struct range_locks {
     struct vfs *vfs;
     pthread_mutex_t lock;
+    atomic_uint entering; /* threads that want the lock */
     struct range_table *table;
     uint32_t fd_count;
     struct range_list polled;
@@ -131,7 +134,9 @@ static void put_file(struct range_locks *locks, struct lock_file *file)
 
 static void enter(struct range_locks *locks)
 {
+    atomic_fetch_add_explicit(&locks->entering, 1, memory_order_relaxed);
     pthread_mutex_lock(&locks->lock);
+    atomic_fetch_sub_explicit(&locks->entering, 1, memory_order_relaxed);
 }
 
 static void leave(struct range_locks *locks)
@@ -318,23 +323,68 @@ static int unlock(struct range_locks *locks, struct lock_file *file, struct rang
     return err;
 }
 
-/* All that the owner holds and waits for. The owner itself stays. */
+/* One lock of a hold, or all if nobody else holds anything of the file: what others hold in between
+ * makes as many gaps, and each is a call into the kernel. */
+static void unlock_some(struct range_locks *locks, struct range_hold *hold)
+{
+    struct range_file *file = hold->file;
+    struct range_node *first = range_tree_first(hold->locks, 0, RANGE_END);
+    bool alone = file->holds.next == &hold->in_file && hold->in_file.next == &file->holds;
+    int err = unlock(locks, file->arg, hold->owner, alone ? 0 : first->start,
+                     alone ? RANGE_END : first->end);
+    CHECK_OP(err, ==, 0); /* nothing is split */
+}
+
+/* A release under way. Everything of a client may be a lot, and others want the table, too. */
+#define RELEASE_SLICE 64U
+struct release {
+    uint32_t left;          /* locks and waiters that may still go before others have their turn */
+    struct lock_file *file; /* whose line is to be served, since something of it went; or NULL */
+};
+
+static void release_flush(struct range_locks *locks, struct release *release)
+{
+    struct lock_file *file = release->file;
+    release->file = NULL;
+    if (file != NULL) {
+        line_moved(locks, file);
+        put_file(locks, file);
+    }
+}
+
+static void release_touch(struct range_locks *locks, struct release *release,
+                          struct lock_file *file)
+{
+    if (release->file != file) {
+        release_flush(locks, release);
+        release->file = file;
+    }
+    release->left -= release->left > 0 ? 1 : 0;
+}
+
+/* What the owner holds and waits for, as far as it goes. Returns whether that is all. The owner
+ * itself stays. */
+static bool release_some(struct range_locks *locks, struct range_owner *owner,
+                         struct release *release)
+{
+    while (!range_list_is_empty(&owner->waits) && release->left > 0) {
+        struct range_wait *wait = RANGE_OF(owner->waits.next, range_wait, in_owner);
+        release_touch(locks, release, wait->file->arg);
+        drop_wait(locks, wait);
+    }
+    while (!range_list_is_empty(&owner->holds) && release->left > 0) {
+        struct range_hold *hold = RANGE_OF(owner->holds.next, range_hold, in_owner);
+        release_touch(locks, release, hold->file->arg);
+        unlock_some(locks, hold);
+    }
+    return range_list_is_empty(&owner->waits) && range_list_is_empty(&owner->holds);
+}
+
 static void release_owner(struct range_locks *locks, struct range_owner *owner)
 {
-    while (!range_list_is_empty(&owner->waits)) {
-        struct range_wait *wait = RANGE_OF(owner->waits.next, range_wait, in_owner);
-        struct lock_file *file = wait->file->arg;
-        drop_wait(locks, wait);
-        line_moved(locks, file);
-        put_file(locks, file);
-    }
-    while (!range_list_is_empty(&owner->holds)) {
-        struct lock_file *file = RANGE_OF(owner->holds.next, range_hold, in_owner)->file->arg;
-        int err = unlock(locks, file, owner, 0, RANGE_END);
-        CHECK_OP(err, ==, 0); /* nothing is split */
-        line_moved(locks, file);
-        put_file(locks, file);
-    }
+    struct release release = {.left = UINT32_MAX};
+    (void)release_some(locks, owner, &release);
+    release_flush(locks, &release);
 }
 
 /* ---- the keeper ---- */
@@ -671,28 +721,47 @@ bool vfs_range_take_back(struct vfs *vfs, const struct vfs_handle *handle,
 
 /* ---- all of a client ---- */
 
-static void release_client(struct range_locks *locks, struct range_client *client, uint32_t state)
+/* Some of what the client's owners have that were there at `until`. Returns whether more is
+ * left. */
+static bool release_client(struct range_locks *locks, struct range_client *client, uint32_t state,
+                           uint64_t until)
 {
+    struct release release = {.left = RELEASE_SLICE};
     struct range_list *item = client->owners.next;
     bool more = item != &client->owners;
-    while (more) {
+    while (more && release.left > 0) {
         struct range_owner *owner = RANGE_OF(item, range_owner, in_client);
         item = item->next;
         more = item != &client->owners; /* looked at before the client may go */
-        if (state == 0 || owner->state != state) {
-            release_owner(locks, owner);
+        bool goes = owner->born <= until && (state == 0 || owner->state != state);
+        if (goes && release_some(locks, owner, &release)) {
             (void)range_owner_put(locks->table, owner);
         }
     }
+    release_flush(locks, &release);
+    return release.left == 0;
+}
+
+/* Lets those in who wait at the door. A mutex alone would not: who has just let it go gets it back
+ * before the next one has woken up. */
+static void give_way(struct range_locks *locks)
+{
+    leave(locks);
+    for (int i = 0; i < GIVE_WAY_TRIES && atomic_load(&locks->entering) > 0; i++) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = GIVE_WAY_NS}, NULL);
+    }
+    enter(locks);
 }
 
 void vfs_range_release(struct vfs *vfs, struct vfs_bytes client, uint32_t state)
 {
     struct range_locks *locks = vfs->ranges;
     enter(locks);
+    uint64_t until = locks->table->serial;
     struct range_client *found = range_client_find(locks->table, bytes_of(client));
-    if (found != NULL) {
-        release_client(locks, found, state);
+    while (found != NULL && release_client(locks, found, state, until)) {
+        give_way(locks);
+        found = range_client_find(locks->table, bytes_of(client));
     }
     leave(locks);
 }
@@ -702,7 +771,11 @@ void vfs_range_release_all(struct vfs *vfs)
     struct range_locks *locks = vfs->ranges;
     enter(locks);
     while (!range_list_is_empty(&locks->table->clients)) {
-        release_client(locks, RANGE_OF(locks->table->clients.next, range_client, in_table), 0);
+        struct range_client *client =
+            RANGE_OF(locks->table->clients.next, range_client, in_table);
+        if (release_client(locks, client, 0, UINT64_MAX)) {
+            give_way(locks);
+        }
     }
     leave(locks);
 }
@@ -723,9 +796,9 @@ static bool release_file_of(struct range_locks *locks, struct range_link *link,
         (void)range_owner_put(locks->table, owner);
     }
     while (!range_list_is_empty(&file->holds)) {
-        struct range_owner *owner = RANGE_OF(file->holds.next, range_hold, in_file)->owner;
-        int err = unlock(locks, mine, owner, 0, RANGE_END);
-        CHECK_OP(err, ==, 0); /* nothing is split */
+        struct range_hold *hold = RANGE_OF(file->holds.next, range_hold, in_file);
+        struct range_owner *owner = hold->owner;
+        unlock_some(locks, hold);
         (void)range_owner_put(locks->table, owner);
     }
     put_file(locks, mine);

@@ -180,6 +180,7 @@ struct range_owner *range_owner_obtain(struct range_table *table, struct range_b
         return NULL;
     }
     owner->client = client;
+    owner->born = table->serial + 1;
     range_list_append(&client->owners, &owner->in_client);
     range_list_init(&owner->holds);
     range_list_init(&owner->waits);

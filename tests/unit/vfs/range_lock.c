@@ -3,6 +3,7 @@
 #include "vfs/range_lock.h"
 #include "place.h"
 
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define WAIT_TENTHS_MAX 300
@@ -323,6 +324,73 @@ static void only_earlier_lives_are_released(void **state)
 
 /* ---- who may ---- */
 
+/* Stands in for the C library's, which the server's locks go through. */
+static atomic_uint fcntl_count;
+int fcntl64(int fd, int command, ...)
+{
+    va_list args;
+    va_start(args, command);
+    void *arg = va_arg(args, void *);
+    va_end(args);
+    atomic_fetch_add(&fcntl_count, 1);
+    return (int)syscall(SYS_fcntl, fd, command, arg);
+}
+
+/* Owners of two clients take turns in one file: between any two locks of one lies one of the
+ * other. */
+static void take_turns(struct place *place, uint32_t count)
+{
+    char name[16];
+    for (uint32_t i = 0; i < 2 * count; i++) {
+        const struct vfs_range range = {true, 2 * i, 2 * i};
+        snprintf(name, sizeof name, "%u", i);
+        struct vfs_range_owner owner = owner_of(i % 2 == 0 ? "a" : "b", name);
+        assert_int_equal(set_as(place, 0, "f", &owner, &range, NULL), 0);
+    }
+}
+
+static void a_release_costs_what_it_releases(void **state)
+{
+    struct place *place = *state;
+    const uint32_t count = 300;
+    take_turns(place, count);
+    atomic_store(&fcntl_count, 0);
+    vfs_range_release(place->vfs, PLACE_NAME("a"), 0);
+    assert_in_range(atomic_load(&fcntl_count), count, 2 * count);
+    assert_int_equal(in_process(place, "f", F_SETLK, F_WRLCK, 0, 1), 0);
+    assert_int_equal(in_process(place, "f", F_SETLK, F_WRLCK, 2, 1), EAGAIN);
+    vfs_range_release(place->vfs, PLACE_NAME("b"), 0);
+    assert_int_equal(in_process(place, "f", F_SETLK, F_WRLCK, 0, 0), 0);
+    nothing_is_left(place);
+}
+
+static void *release_a(void *arg)
+{
+    struct place *place = arg;
+    vfs_thread_begin();
+    vfs_range_release(place->vfs, PLACE_NAME("a"), 0);
+    return NULL;
+}
+
+static void others_have_their_turn_during_a_release(void **state)
+{
+    struct place *place = *state;
+    const uint32_t count = 2000;
+    struct vfs_range_stats stats;
+    pthread_t thread;
+    bool between = false;
+    take_turns(place, count);
+    assert_int_equal(pthread_create(&thread, NULL, release_a, place), 0);
+    do {
+        vfs_range_stats(place->vfs, &stats);
+        between = between || (stats.count > count && stats.count < 2 * count);
+    } while (stats.count > count);
+    pthread_join(thread, NULL);
+    assert_true(between);
+    vfs_range_release_all(place->vfs);
+    nothing_is_left(place);
+}
+
 static void locking_wants_the_right_to_read(void **state)
 {
     struct place *place = *state;
@@ -363,6 +431,8 @@ int main(void)
         TEST(a_circle_is_refused),
         TEST(a_client_goes_with_all_it_has),
         TEST(only_earlier_lives_are_released),
+        TEST(a_release_costs_what_it_releases),
+        TEST(others_have_their_turn_during_a_release),
         TEST(locking_wants_the_right_to_read),
         TEST(a_running_program_can_be_locked_shared),
     };
