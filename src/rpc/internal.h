@@ -51,6 +51,7 @@
 #define UDP_BYTES_MAX 65535U
 #define SETTLED_FAILURE_COUNT 16U
 #define BLOCKED_SLOT_COUNT 256U
+#define CONN_SLOT_COUNT 4096U
 
 struct rxbuf {
     atomic_uint references;
@@ -131,6 +132,7 @@ struct conn {
     bool eof;   /* sends no more; closed when its last reply is gone */
     bool more;  /* its last turn left whole calls behind, maybe */
     bool held;  /* not read: see share.c */
+    uint32_t conn_slot; /* who it is counted for */
     uint32_t epoll_events;
     uint32_t pending_count; /* replies that wait elsewhere */
     struct out *queue_head, *queue_tail;
@@ -224,6 +226,7 @@ struct loop {
     struct rxbuf *spare_small;
     uint32_t spare_small_count;
     int64_t now_ms, reap_ms;
+    int64_t share_ms; /* share_looks: not before */
     uint64_t woke;  /* ticks: when it was last told of events */
     uint64_t stamp; /* ticks: read lately; a call begins where the one before has ended */
     struct sample samples[TURN_CALL_COUNT_MAX]; /* calls of the turn's connection */
@@ -275,6 +278,9 @@ struct rpc_server {
     atomic_int half_wanted;        /* 1 + the rank of who waits for large ones; 0: nobody */
     atomic_uint blocked_count;     /* calls that lost their loop, see share.c, and by client */
     atomic_uint blocked_by[BLOCKED_SLOT_COUNT];
+    atomic_uint conns_by[CONN_SLOT_COUNT]; /* connections, by client, see share.c */
+    atomic_uint reap_slot;        /* 1 + whose oldest quiet one is to go; 0: nobody's */
+    _Atomic int64_t reap_slot_ms; /* when that was wanted */
     atomic_bool reap;             /* somebody needs a descriptor */
     struct tally_room tally_room;
 
@@ -327,6 +333,17 @@ bool share_is_used_up(struct rpc_server *server, const struct rpc_peer *peer);
 bool share_hold(struct loop *loop, struct conn *conn);
 void share_forget(struct loop *loop, struct conn *conn);
 void share_retry(struct loop *loop);
+/* Whether a client at that address may have one more connection; if not, its oldest quiet one is to
+ * go. How many it has, or whoever shares its slot. Any thread. */
+bool share_has_room(struct rpc_server *server, const struct sockaddr_storage *address);
+uint32_t share_of(const struct rpc_server *server, const struct sockaddr_storage *address);
+/* Whether the loop is to look for that one now: not all the time, and not for ever. */
+bool share_looks(struct loop *loop);
+/* The connection is new: it counts until conn_close. */
+void share_count(struct rpc_server *server, struct conn *conn);
+/* Whether this one may be the one to go; it has gone. */
+bool share_wants(const struct rpc_server *server, const struct conn *conn);
+void share_gave(struct rpc_server *server, const struct conn *conn);
 
 /* loop.c */
 int loop_open(struct rpc_server *server, uint32_t index, struct loop *loop);

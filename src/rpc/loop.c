@@ -362,7 +362,8 @@ static void timers(struct loop *loop)
             }
         }
     }
-    if (now >= loop->reap_ms || atomic_load_explicit(&server->reap, memory_order_relaxed)) {
+    if (now >= loop->reap_ms || atomic_load_explicit(&server->reap, memory_order_relaxed) ||
+        share_looks(loop)) {
         loop->reap_ms = now + reap_interval_ms(server);
         conn_reap(loop);
     }

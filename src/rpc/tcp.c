@@ -11,6 +11,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -79,6 +80,7 @@ static void hand_over(struct loop *loop, struct listener *listener, int fd,
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     }
+    share_count(server, conn);
     atomic_fetch_add(&server->conn_count, 1);
     struct loop *home = least_loaded(server);
     atomic_fetch_add(&home->conn_count, 1);
@@ -91,6 +93,24 @@ static void hand_over(struct loop *loop, struct listener *listener, int fd,
     home->accepted = conn;
     pthread_mutex_unlock(&home->inbox_lock);
     loop_wake(home);
+}
+
+/* The client has its share of the connections already. */
+static void refuse(struct rpc_server *server, int fd, const struct sockaddr_storage *address)
+{
+    static struct log_limit limit;
+    char host[NI_MAXHOST] = "?";
+
+    (void)getnameinfo((const struct sockaddr *)address, sizeof *address, host, sizeof host, NULL, 0,
+                      NI_NUMERICHOST);
+    log_write_limited(&limit, LOG_WARNING,
+                      "%s has %u of %u connections, %u are in use: one more is closed", host,
+                      share_of(server, address), server->options.connection_count_max,
+                      atomic_load(&server->conn_count));
+    close(fd);
+    for (uint32_t i = 0; i < server->loop_count; i++) {
+        loop_wake(&server->loops[i]);
+    }
 }
 
 void conn_accept(struct loop *loop, struct listener *listener)
@@ -106,7 +126,9 @@ void conn_accept(struct loop *loop, struct listener *listener)
         socklen_t address_bytes = sizeof address;
         int fd = accept4(listener->source.fd, (struct sockaddr *)&address, &address_bytes,
                          SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0) {
+        if (fd >= 0 && !listener->is_local && !share_has_room(server, &address)) {
+            refuse(server, fd, &address);
+        } else if (fd >= 0) {
             hand_over(loop, listener, fd, &address);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
             pause_listener(loop, listener, strerror(errno));
@@ -184,6 +206,7 @@ void conn_close(struct loop *loop, struct conn *conn)
     loop->dead = conn;
     atomic_fetch_sub(&loop->conn_count, 1);
     atomic_fetch_sub(&loop->server->conn_count, 1);
+    atomic_fetch_sub(&loop->server->conns_by[conn->conn_slot], 1);
 }
 
 void conn_close_if_done(struct loop *loop, struct conn *conn)
@@ -206,13 +229,17 @@ void conn_reap(struct loop *loop)
         bool idle = !busy && quiet_ms >= (int64_t)server->options.idle_ms;
         /* A client that reads nothing holds memory: it has as long as an idle one. */
         bool stuck = conn->queue_head != NULL && quiet_ms >= (int64_t)server->options.idle_ms;
+        bool wanted = short_of || share_wants(server, conn);
         bool half = !busy && conn->rx != NULL && quiet_ms >= RECORD_MS_MAX;
-        if (!idle && !stuck && !half && !(short_of && !busy && quiet_ms >= REAP_QUIET_MS)) {
-            if (quiet_ms < RECORD_MS_MAX) {
+        if (!idle && !stuck && !half && !(wanted && !busy && quiet_ms >= REAP_QUIET_MS)) {
+            bool may_be_more =
+                quiet_ms >= REAP_QUIET_MS && atomic_load(&server->reap_slot) != 0;
+            if (quiet_ms < RECORD_MS_MAX && !may_be_more) {
                 break;
             }
             continue;
         }
+        share_gave(server, conn);
         conn_close(loop, conn);
         short_of = false;
     }

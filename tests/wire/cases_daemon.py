@@ -118,6 +118,32 @@ def out_of_descriptors_and_back():
         server.alive()
 
 
+def one_address_does_not_take_all_connections():
+    """255 descriptors, so 85 connections: whoever wants all of them gets a third, a quiet one of
+    theirs goes for a new one, and the others find theirs."""
+    def still_open(connection):
+        try:
+            Nfs(connection).null()
+            return True
+        except (EOFError, OSError):
+            return False
+
+    with Server(directories=['@work/export 127.0.0.0/8(rw,insecure)'],
+                prefix=['prlimit', '--nofile=255']) as server:
+        taken = [server.tcp() for _ in range(100)]
+        kept = sum(still_open(connection) for connection in taken)
+        check(10 <= kept <= 29, f'{kept} of 85 connections are of one address')
+        others = [server.nfs(source=(f'127.0.0.{n}', 0)) for n in range(2, 22)]
+        for other in others:
+            other.null()
+        check('127.0.0.1 has' in server.messages(), 'nothing in the log')
+        time.sleep(1.2)
+        wait_until(lambda: still_open(server.tcp()), 10,
+                   lambda: 'no quiet connection goes for a new one')
+        for other in others:
+            other.null()
+
+
 def many_clients_cost_little():
     """P34: 400 connections from as many addresses, 10 of them busy: a call costs what it costs the
     server with the 10 alone. Processor time, since a busy machine makes any response time."""
@@ -270,6 +296,7 @@ if __name__ == '__main__':
         connections_leave_nothing,
         objects_leave_nothing,
         out_of_descriptors_and_back,
+        one_address_does_not_take_all_connections,
         many_clients_cost_little,
         it_ends_in_time_whatever_clients_do,
         acknowledged_names_survive_a_kill,
