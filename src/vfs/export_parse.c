@@ -25,6 +25,7 @@ struct reader {
     const char *end;
     unsigned line; /* of next */
     bool comments; /* # starts one */
+    bool has_nul;  /* somewhere in the text */
     char *word;    /* the last word, NUL-terminated; room for all of the text */
     size_t word_bytes;
     bool word_quoted; /* there were quotes or escapes in it */
@@ -153,6 +154,17 @@ static void take_backslash(struct reader *reader)
     reader->next += 3;
 }
 
+/* A file of them is complained of once. */
+static void take_nul(struct reader *reader)
+{
+    if (!reader->has_nul) {
+        export_error(&reader->context, "a NUL byte: this is not text, and lines with one are left "
+                                       "out");
+    }
+    reader->has_nul = true;
+    reader->context.line_is_bad = true;
+}
+
 /* Reads one word into reader->word; false at the end of the line, whose end is not taken. */
 static bool next_word(struct reader *reader)
 {
@@ -184,7 +196,7 @@ static bool next_word(struct reader *reader)
             reader->next++;
         } else {
             if (c == '\0') {
-                export_error(&reader->context, "a NUL byte: this is not text");
+                take_nul(reader);
             }
             reader->word[reader->word_bytes++] = c;
             reader->next++;
