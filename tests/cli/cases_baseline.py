@@ -267,6 +267,35 @@ def times_are_those_of_a_capture(work):
         check(right, f'{name}: {told[name]} ms told, {least} to {most} ms seen')
 
 
+def reads_are_right_where_fragments_are_lost(work):
+    """CASES P21: READs of 32 KiB over UDP, 23 fragments each, of which two in a hundred are lost.
+    What is left of a datagram must not stay for 30 seconds, or the kernel takes no more."""
+    capture, data = f'{work}/capture.pcap', os.urandom(200 * 32768)
+    with open(f'{work}/export/data', 'wb') as file:
+        file.write(data)
+    rules = ('table netdev t {\n chain c {\n  type filter hook ingress device lo priority 0\n'
+             '  ip protocol udp numgen random mod 50 == 0 drop\n }\n}\n')
+    subprocess.run('ip link set lo mtu 1500; sysctl -qw net.ipv4.ipfrag_time=5 '
+                   'net.ipv4.ipfrag_high_thresh=67108864', shell=True, check=True)
+    subprocess.run(['nft', '-f', '-'], input=rules, text=True, check=True)
+    try:
+        with serving(work) as server, capturing(capture, server.port, 0):
+            holdfast('get', url(server, f'{work}/export/data', '&proto=udp&rsize=32768'),
+                     f'{work}/data', timeout=400).ends(DONE)
+            port = server.port
+    finally:
+        subprocess.run('nft delete table netdev t; ip link set lo mtu 65536', shell=True,
+                       check=True)
+    with open(f'{work}/data', 'rb') as file:
+        check(file.read() == data, 'what was read is not what is there')
+    xids = subprocess.run(
+        ['tshark', '-r', capture, '-d', f'udp.port=={port},rpc', '-Y', 'rpc.msgtyp == 0 && '
+         'nfs.procedure_v3 == 6', '-T', 'fields', '-e', 'rpc.xid'], capture_output=True, text=True,
+        check=True).stdout.split()
+    equal(len(set(xids)), 200, 'READs')
+    check(len(xids) > 220, f'{len(xids)} calls: nothing was sent again, nothing was tested')
+
+
 def what_was_saved_is_compared_with(work):
     saved = f'{work}/saved.json'
     with serving(work) as server:
@@ -412,6 +441,7 @@ if __name__ == '__main__':
     run([the_block_size_that_works_is_found, stable_storage_is_told_from_the_network,
          several_files_at_a_time_share_the_wait, what_was_unpacked_is_the_archive,
          archives_that_are_none_are_refused, calls_are_those_of_a_capture,
-         times_are_those_of_a_capture, what_was_saved_is_compared_with, nothing_is_left_behind,
+         times_are_those_of_a_capture, reads_are_right_where_fragments_are_lost,
+         what_was_saved_is_compared_with, nothing_is_left_behind,
          an_interrupt_leaves_nothing_behind, what_an_interrupt_leaves_is_named,
          version_2_is_measured_as_version_2, a_file_is_only_read, what_cannot_be_done_is_said])
