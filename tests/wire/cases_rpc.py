@@ -137,7 +137,7 @@ def versions_and_programs(server):
             reply = Reply(transport.exchange(call_message(nfs.MOUNT, vers, 0)))
             equal((reply.accept_stat, reply.low, reply.high), (nfs.PROG_MISMATCH, 1, 3),
                   f'MOUNT version {vers}')
-        for prog in (100227, 0, 0xffffffff):
+        for prog in (100226, 0, 0xffffffff):
             equal(Reply(transport.exchange(call_message(prog, 3, 0))).accept_stat,
                   nfs.PROG_UNAVAIL, f'program {prog}')
         for proc in (22, 23, 0xffffffff):
