@@ -13,6 +13,7 @@
 
 #define ECHO_MS 1000U
 #define ECHO_COUNT 5
+#define WHOLE_TRIES 3 /* of a packet size, before it is called too large */
 #define SMALL_PACKET_BYTES 84U
 #define BURST_COUNT 100U
 #define BURST_INTERVAL_US 5000U
@@ -146,20 +147,30 @@ static void look_at_link(struct doctor *doctor)
 
 /* ---- echo and path MTU ---- */
 
+/* One that is lost is tried again: packets are lost for other reasons than their size. */
+static bool passes_whole(const struct doctor *doctor, uint32_t bytes, uint32_t timeout_ms)
+{
+    bool back = false;
+    double ms;
+
+    for (int i = 0; i < WHOLE_TRIES && !back; i++) {
+        back = link_echo(&doctor->address, bytes, true, timeout_ms, &ms) == LINK_ECHO_BACK;
+    }
+    return back;
+}
+
 /* Largest packet that comes back whole, by halves. */
 static uint32_t find_path_mtu(struct doctor *doctor, uint32_t timeout_ms)
 {
     uint32_t good = SMALL_PACKET_BYTES;
     uint32_t bad = doctor->link.mtu < 65000 ? doctor->link.mtu + 1 : 65000;
-    double ms;
 
-    if (link_echo(&doctor->address, bad - 1, true, timeout_ms, &ms) == LINK_ECHO_BACK) {
+    if (passes_whole(doctor, bad - 1, timeout_ms)) {
         return bad - 1;
     }
     while (bad - good > 1) {
         uint32_t middle = good + (bad - good) / 2;
-        bool back = link_echo(&doctor->address, middle, true, timeout_ms, &ms) == LINK_ECHO_BACK;
-        *(back ? &good : &bad) = middle;
+        *(passes_whole(doctor, middle, timeout_ms) ? &good : &bad) = middle;
     }
     return good;
 }

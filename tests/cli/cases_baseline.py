@@ -313,6 +313,8 @@ def what_was_saved_is_compared_with(work):
             point['bytes_per_second'] /= 1e6
         for op in said['small_files']['operations']:
             op['p50_ms'] *= 1000
+        for one in said['unpacking']:
+            one['files_per_second'] /= 1e6
         write(saved, json.dumps(said))
         ended = baseline('--against', saved, *common).ends(DONE).says(' 0 slower', where='out')
         write(saved, '{"points": [\n')
@@ -354,7 +356,9 @@ def measuring(work, server, *arguments):
     """A baseline that would take minutes, seen to have begun."""
     with subprocess.Popen([BINARY, 'baseline', '--time', '60', '--size', '256k', *arguments,
                            url(server, f'{work}/export', '&soft&timeo=5&retrans=1')],
-                          stderr=subprocess.PIPE, text=True) as process:
+                          stderr=subprocess.PIPE, text=True,
+                          preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)
+                          ) as process:  # under nohup(1) it would be ignored
         try:
             until(lambda: left(work), 'no directory was made')
             yield process
