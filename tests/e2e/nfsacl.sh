@@ -50,7 +50,9 @@ set_on_the_server()
 {
     setfacl -m u:1002:rx,g:3000:w,m::rx $export_dir/f
     setfacl -m d:u:1002:rx,o::x $export_dir/d
-    echo 3 > /proc/sys/vm/drop_caches
+    # The client may believe what it knows for a while; one that mounts anew knows nothing.
+    umount $mount_dir
+    nfs_mount $export_dir $mount_dir vers=3
     same_lists f d
     same "ls marks it" "+" "$(ls -l $mount_dir/f | cut -c11)"
 }
