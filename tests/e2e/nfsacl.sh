@@ -103,8 +103,10 @@ hidden()
     local dir=/mnt/hidden
     nfs_mount $export_dir/hidden $dir vers=3
     echo words > $dir/f
+    umount $dir
     setfacl -m u:1000:r $export_dir/hidden/f
     chmod o-r $export_dir/hidden/f
+    nfs_mount $export_dir/hidden $dir vers=3
     refused 'Operation not supported' setfacl -m u:1001:r $dir/f
     same "no_acl: the mode alone" "user::rw- group::r-- other::---" \
         "$(getfacl -c -E -p $dir/f | xargs)"

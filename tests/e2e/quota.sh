@@ -46,7 +46,8 @@ make_quotas()
         mount -t ext4 -o usrquota,grpquota /dev/ubda $export_dir
     else
         mkfs.xfs -q -f /dev/ubda
-        mount -t xfs -o uquota,gquota /dev/ubda $export_dir
+        # Without room behind the ends of files, which counts, and comes and goes.
+        mount -t xfs -o uquota,gquota,allocsize=4k /dev/ubda $export_dir
     fi
     mkdir -m 1777 $export_dir/all
     mkdir $export_dir/all/deep $export_dir/other
