@@ -72,7 +72,7 @@ static void nfs2_null(struct rpc_call *call, const struct rpc_void *args, struct
 RPC_THUNK(nfs2_null, rpc_void, rpc_void)
 
 /* §2.2.2. */
-static void nfs2_getattr(struct rpc_call *call, const struct fhandle *args, struct attrstat *res)
+void nfs2_getattr(struct rpc_call *call, const struct fhandle *args, struct attrstat *res)
 {
     struct vfs_call caller;
     struct vfs_node object = {0};

@@ -18,6 +18,8 @@ extern const struct rpc_version nfs2_version;
  * "not now" (status_passes): such a call gets none, and the client asks again, which is what it
  * would do after NFS3ERR_JUKEBOX. */
 enum nfsstat nfs2_finish(struct rpc_call *call, const struct vfs_call *caller, int err) MUST_USE;
+/* §2.2.2; NFS_ACL has it too. */
+void nfs2_getattr(struct rpc_call *call, const struct fhandle *args, struct attrstat *res);
 /* Attributes for a reply, also when the call on the node did not leave them. */
 int nfs2_get_fattr(struct vfs_call *caller, struct vfs_node *node, struct fattr *fattr) MUST_USE;
 

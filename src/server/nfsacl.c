@@ -105,21 +105,8 @@ static void nfsacl2_setacl(struct rpc_call *call, const struct SETACL2args *args
 }
 RPC_THUNK(nfsacl2_setacl, SETACL2args, attrstat)
 
-static void nfsacl2_getattr(struct rpc_call *call, const struct fhandle *args,
-                            struct attrstat *res)
-{
-    struct vfs_call caller;
-    struct vfs_node object = {0};
-
-    call_begin(call, nfs_vfs(call), &caller);
-    int err = vfs_get(&caller, nfs2_fh_bytes(args), &object);
-    if (err == 0) {
-        err = nfs2_get_fattr(&caller, &object, &res->attributes);
-    }
-    res->status = nfs2_finish(call, &caller, err);
-    vfs_put(&object);
-}
-RPC_THUNK(nfsacl2_getattr, fhandle, attrstat)
+/* The procedure of NFS itself. */
+RPC_THUNK(nfs2_getattr, fhandle, attrstat)
 
 static void nfsacl2_access(struct rpc_call *call, const struct ACCESS2args *args,
                            struct ACCESS2res *res)
@@ -215,7 +202,7 @@ static const struct rpc_procedure nfsacl2_procedures[] = {
         RPC_ROW("ACLPROC2_NULL", nfsacl_null, rpc_void, rpc_void, .reply_bytes_max = 4),
     ROW2(GETACL, nfsacl2_getacl, GETACL2args, GETACL2res, FATTR_BYTES + SECATTR_BYTES, false),
     ROW2(SETACL, nfsacl2_setacl, SETACL2args, attrstat, FATTR_BYTES, true),
-    ROW2(GETATTR, nfsacl2_getattr, fhandle, attrstat, FATTR_BYTES, false),
+    ROW2(GETATTR, nfs2_getattr, fhandle, attrstat, FATTR_BYTES, false),
     ROW2(ACCESS, nfsacl2_access, ACCESS2args, ACCESS2res, FATTR_BYTES + 4, false),
 };
 
