@@ -213,6 +213,7 @@ static const struct options command_line = {
     .command = "baseline",
     .letters = ":h",
     .words = words,
+    .help = help,
     .operand = "nfs://HOST/PATH",
     .set = set_option,
 };
@@ -223,18 +224,6 @@ static void progress(void *owner, uint32_t done, uint32_t all, const char *what)
 {
     (void)owner;
     fprintf(stderr, "\r\033[K%3u%%  %s", all > 0 ? done * 100 / all : 0, what);
-}
-
-static void making(void *owner, const char *dir_name)
-{
-    (void)owner;
-    interrupt_hold(dir_name);
-}
-
-static bool stopping(void *owner)
-{
-    (void)owner;
-    return interrupt_seen();
 }
 
 static FILE *open_file(const char *path)
@@ -324,8 +313,8 @@ static int run(struct arguments *arguments)
     bool shown = isatty(STDERR_FILENO) == 1;
 
     arguments->baseline.progress = shown ? progress : NULL;
-    arguments->baseline.making = making;
-    arguments->baseline.stopping = stopping;
+    arguments->baseline.making = interrupt_making;
+    arguments->baseline.stopping = interrupt_stopping;
     int error = baseline_run(&arguments->baseline, &baseline, &err);
     if (shown) {
         fputs("\r\033[K", stderr);
@@ -348,16 +337,11 @@ int cmd_baseline(int argc, char **argv)
 {
     struct arguments arguments;
     struct err err = {0};
+    int status;
 
     set_defaults(&arguments);
-    switch (options_parse(&command_line, argc, argv, &arguments, &arguments.url)) {
-    case OPTIONS_GOOD:
-        break;
-    case OPTIONS_HELP:
-        fputs(help, stdout);
-        return COMMAND_DONE;
-    case OPTIONS_BAD:
-        return COMMAND_USAGE;
+    if (!options_parse(&command_line, argc, argv, &arguments, &arguments.url, &status)) {
+        return status;
     }
     if (client_url_parse(arguments.url, &arguments.baseline.url, &err) != 0) {
         fprintf(stderr, "holdfast baseline: %s: %s\n", arguments.url, err.text);

@@ -54,18 +54,6 @@ static void known(void *owner, const struct doctor_step *step)
     }
 }
 
-static void making(void *owner, const char *dir_name)
-{
-    (void)owner;
-    interrupt_hold(dir_name);
-}
-
-static bool stopping(void *owner)
-{
-    (void)owner;
-    return interrupt_seen();
-}
-
 static void print_findings(const struct doctor *doctor)
 {
     if (doctor->stopped) {
@@ -91,8 +79,8 @@ static int run(struct doctor_options *options, const char *url, bool json)
 
     options->progress = progress;
     options->known = known;
-    options->making = making;
-    options->stopping = stopping;
+    options->making = interrupt_making;
+    options->stopping = interrupt_stopping;
     options->owner = &shown;
     doctor_run(options, &doctor);
     wipe(&shown);
@@ -135,6 +123,7 @@ int cmd_doctor(int argc, char **argv)
         .command = "doctor",
         .letters = ":h",
         .words = words,
+        .help = help,
         .operand = "nfs://HOST/PATH",
         .set = set_option,
     };
@@ -142,15 +131,10 @@ int cmd_doctor(int argc, char **argv)
     struct err err = {0};
     const char *url = NULL;
     bool json = false;
+    int status;
 
-    switch (options_parse(&command_line, argc, argv, &json, &url)) {
-    case OPTIONS_GOOD:
-        break;
-    case OPTIONS_HELP:
-        fputs(help, stdout);
-        return COMMAND_DONE;
-    case OPTIONS_BAD:
-        return COMMAND_USAGE;
+    if (!options_parse(&command_line, argc, argv, &json, &url, &status)) {
+        return status;
     }
     if (client_url_parse(url, &doctor.url, &err) != 0) {
         fprintf(stderr, "holdfast doctor: %s: %s\n", url, err.text);

@@ -247,8 +247,10 @@ struct telling {
 static void tell(void *arg, enum vfs_step step, const char *path, uint64_t bytes)
 {
     static const char *const names[VFS_STEP_COUNT] = {
-        [VFS_STEP_STAGE] = "remove name", [VFS_STEP_PLACE] = "place",
-        [VFS_STEP_LINK] = "link",         [VFS_STEP_DATA] = "write",
+        [VFS_STEP_STAGE] = "remove name",
+        [VFS_STEP_PLACE] = "place",
+        [VFS_STEP_LINK] = "link",
+        [VFS_STEP_DATA] = "write",
         [VFS_STEP_ATTRIBUTES] = "set attributes",
     };
     struct telling *telling = arg;
@@ -333,6 +335,7 @@ static const struct option option_words[] = {
 static const struct options options = {.command = "journal",
                                        .letters = ":h",
                                        .words = option_words,
+                                       .help = help,
                                        .operand = "JOURNAL",
                                        .set = set_option};
 
@@ -386,14 +389,9 @@ int cmd_journal(int argc, char **argv)
         return COMMAND_USAGE;
     }
     int skipped = run != NULL ? 1 : 0;
-    switch (options_parse(&options, argc - skipped, argv + skipped, &look, &name)) {
-    case OPTIONS_HELP:
-        fputs(help, stdout);
-        return COMMAND_DONE;
-    case OPTIONS_BAD:
-        return COMMAND_USAGE;
-    case OPTIONS_GOOD:
-        break;
+    int status;
+    if (!options_parse(&options, argc - skipped, argv + skipped, &look, &name, &status)) {
+        return status;
     }
     if (run == NULL) {
         return usage("which of inspect, verify, replay is not said", "");

@@ -69,6 +69,7 @@ static const struct options command_line = {
     .command = "ping",
     .letters = ":c:i:t:h",
     .words = words,
+    .help = help,
     .operand = "HOST",
     .set = set_option,
 };
@@ -145,15 +146,10 @@ int cmd_ping(int argc, char **argv)
     struct arguments arguments = {.ping = {.count = 20, .interval_us = 50000, .timeout_ms = 1000}};
     struct err err = {0};
     size_t count = 0;
+    int status;
 
-    switch (options_parse(&command_line, argc, argv, &arguments, &arguments.host)) {
-    case OPTIONS_GOOD:
-        break;
-    case OPTIONS_HELP:
-        fputs(help, stdout);
-        return COMMAND_DONE;
-    case OPTIONS_BAD:
-        return COMMAND_USAGE;
+    if (!options_parse(&command_line, argc, argv, &arguments, &arguments.host, &status)) {
+        return status;
     }
     int error = client_address_find(arguments.host, addresses, &count, &err);
     for (size_t i = 0; i < count; i++) {
@@ -167,7 +163,7 @@ int cmd_ping(int argc, char **argv)
         fprintf(stderr, "holdfast ping: %s: %s\n", arguments.host, err.text);
         return COMMAND_CANNOT;
     }
-    int status = COMMAND_DONE;
+    status = COMMAND_DONE;
     for (uint32_t i = 0; i < result.target_count; i++) {
         const struct ping_target *target = &result.targets[i];
         if (target->state != PING_ANSWERS || target->samples.lost > 0) {

@@ -83,6 +83,7 @@ static const struct options command_line = {
     .command = "spray",
     .letters = ":c:l:d:h",
     .words = words,
+    .help = help,
     .operand = "HOST",
     .set = set_option,
 };
@@ -223,17 +224,12 @@ int cmd_spray(int argc, char **argv)
     struct arguments arguments = {0};
     struct err err = {0};
     size_t count = 0;
-    int status = COMMAND_CANNOT;
+    int status;
 
-    switch (options_parse(&command_line, argc, argv, &arguments, &arguments.host)) {
-    case OPTIONS_GOOD:
-        break;
-    case OPTIONS_HELP:
-        fputs(help, stdout);
-        return COMMAND_DONE;
-    case OPTIONS_BAD:
-        return COMMAND_USAGE;
+    if (!options_parse(&command_line, argc, argv, &arguments, &arguments.host, &status)) {
+        return status;
     }
+    status = COMMAND_CANNOT;
     if (arguments.ramp && arguments.spray.way != SPRAY_UDP) {
         fputs("holdfast spray: --ramp is for UDP, one way\n", stderr);
         return COMMAND_USAGE;

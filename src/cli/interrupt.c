@@ -49,6 +49,18 @@ bool interrupt_seen(void)
     return seen != 0;
 }
 
+void interrupt_making(void *owner, const char *what)
+{
+    (void)owner;
+    interrupt_hold(what);
+}
+
+bool interrupt_stopping(void *owner)
+{
+    (void)owner;
+    return interrupt_seen();
+}
+
 void interrupt_release(void)
 {
     int number = seen;

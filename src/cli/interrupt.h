@@ -15,6 +15,10 @@ void interrupt_hold(const char *what);
 /* A signal was noted. */
 bool interrupt_seen(void);
 
+/* Both, as the probes ask for them (`making` and `stopping` of their options). */
+void interrupt_making(void *owner, const char *what);
+bool interrupt_stopping(void *owner);
+
 /* Signals are as before; one that was noted ends the program here. Also without interrupt_hold. */
 void interrupt_release(void);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/options.h"
 
+#include "cli/command.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -39,10 +41,11 @@ static void complain(const struct options *options, int option, const char *name
     fprintf(stderr, "; see `holdfast %s --help`\n", options->command);
 }
 
-enum options_result options_parse(const struct options *options, int argc, char **argv,
-                                  void *arguments, const char **operand)
+bool options_parse(const struct options *options, int argc, char **argv, void *arguments,
+                   const char **operand, int *status)
 {
     bool help = false;
+    *status = COMMAND_USAGE;
     int option, word = -1;
 
     optind = 1;
@@ -56,22 +59,24 @@ enum options_result options_parse(const struct options *options, int argc, char 
         } else if (option == '?' || option == ':' || !options->set(arguments, option, &value)) {
             const char *written = argv[optind - 1];
             complain(options, option, name_of(options, option, word, written, name), &value);
-            return OPTIONS_BAD;
+            return false;
         }
         word = -1;
     }
     if (help) {
-        return OPTIONS_HELP;
+        fputs(options->help, stdout);
+        *status = COMMAND_DONE;
+        return false;
     }
     if (argc - optind != 1) {
         const char *second = argc > optind ? argv[optind + 1] : NULL;
         fprintf(stderr, "holdfast %s: it takes one %s%s%s; see `holdfast %s --help`\n",
                 options->command, options->operand, second != NULL ? ", and not also " : "",
                 second != NULL ? second : "", options->command);
-        return OPTIONS_BAD;
+        return false;
     }
     *operand = argv[optind];
-    return OPTIONS_GOOD;
+    return true;
 }
 
 bool options_number(struct options_value *value, double min, double max, double *number)

@@ -3,7 +3,8 @@
  * The options of a command line: what cannot be used is said in one way, with the reason. main()'s
  * thread only (getopt).
  */
-#pragma once
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
 
 #include "base/check.h"
 
@@ -21,20 +22,20 @@ struct options {
     const char *command;        /* "spray" */
     const char *letters;        /* as getopt(3), with ':' in front */
     const struct option *words; /* as getopt_long(3) */
-    const char *operand;        /* "HOST": what is named behind the options, exactly one */
+    const char *help;
+    const char *operand; /* "HOST": what is named behind the options, exactly one */
 
     /* `option` is a letter or the val of a word. */
     bool (*set)(void *arguments, int option, struct options_value *value);
 };
 
-enum options_result { OPTIONS_GOOD, OPTIONS_HELP, OPTIONS_BAD };
-
 /*
- * Sets every option of argv and *operand. -h and --help (a word whose val is 'h') need no operand.
- * What is bad was said on stderr, and names the option.
+ * Sets every option of argv and *operand. False: the command ends here, with *status. Either help
+ * was asked for (-h, --help: a word whose val is 'h'; it needs no operand) and printed, or
+ * something is bad, which was said on stderr and names the option.
  */
-MUST_USE enum options_result options_parse(const struct options *options, int argc, char **argv,
-                                           void *arguments, const char **operand);
+MUST_USE bool options_parse(const struct options *options, int argc, char **argv, void *arguments,
+                            const char **operand, int *status);
 
 /* The value, all of it, within [min, max]; false with the reason in `value`. */
 MUST_USE bool options_number(struct options_value *value, double min, double max, double *number);
@@ -53,3 +54,5 @@ MUST_USE bool options_list(struct options_value *value, uint32_t max, uint32_t *
 /* "tcp,udp": which of two words the value lists; at least one. */
 MUST_USE bool options_words(struct options_value *value, const char *const words[2], bool *first,
                             bool *second);
+
+#endif
