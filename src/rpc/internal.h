@@ -229,6 +229,9 @@ struct loop {
     int64_t share_ms; /* share_looks: not before */
     uint64_t woke;  /* ticks: when it was last told of events */
     uint64_t stamp; /* ticks: read lately; a call begins where the one before has ended */
+    uint64_t wait_calls; /* calls counted when it last waited, see wait_events */
+    const void *lone;    /* what that wait followed on, if it was one call alone; never followed */
+    bool wait_short;
     struct sample samples[TURN_CALL_COUNT_MAX]; /* calls of the turn's connection */
     uint32_t sample_count;
     struct tally tally;
@@ -268,6 +271,8 @@ struct rpc_server {
     struct rpc_server_options options;
     struct drc *drc;
     uint32_t loop_count;
+    uint32_t spin_count_max; /* loops that may look for events without sleeping, and that do */
+    atomic_uint spinning;
     struct loop *loops;
     struct listener *listeners;
     struct udp *udps;

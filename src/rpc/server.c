@@ -28,11 +28,10 @@ static uint32_t connection_limit(void)
     return third > 8 ? third : 8;
 }
 
-static void fill_defaults(struct rpc_server_options *options)
+static void fill_defaults(struct rpc_server_options *options, uint32_t cpus)
 {
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     if (options->loop_count == 0) {
-        options->loop_count = cpus > 0 ? (uint32_t)cpus : 1;
+        options->loop_count = cpus;
     }
     if (options->thread_count_max == 0) {
         options->thread_count_max = 128;
@@ -64,7 +63,9 @@ int rpc_server_open(const struct rpc_server_options *options, struct rpc_server 
     if (options != NULL) {
         server->options = *options;
     }
-    fill_defaults(&server->options);
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    fill_defaults(&server->options, cpus > 0 ? (uint32_t)cpus : 1);
+    server->spin_count_max = cpus > 0 ? (uint32_t)cpus / 2 : 0;
     ticks_begin();
     park_init(server);
     pthread_mutex_init(&server->worker_lock, NULL);
