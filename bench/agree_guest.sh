@@ -17,23 +17,29 @@ head -c 64M /dev/urandom > "$file"
 server_start "$export_dir(ro,async,insecure)"
 nfs_mount "$export_dir" "$mount_dir" vers=3,proto=tcp,rsize=131072,noatime
 
+# What is at that place of the JSON on stdin.
+number()
+{
+    /usr/bin/python3 -c "import json, sys; print(json.load(sys.stdin)$1)"
+}
+
 point()
 {
     "$HOLDFAST_BIN" baseline --json --kind read --proto tcp --block 128k --in-flight 8 \
         --time "$seconds" "$url" |
-        python3 -c 'import json,sys; print(json.load(sys.stdin)["points"][0]["bytes_per_second"])'
+        number '["points"][0]["bytes_per_second"]'
 }
 
 kernel()
 {
     fio --name=read --filename="$mount_dir/file" --rw=read --bs=128k --direct=1 \
         --ioengine=libaio --iodepth=8 --runtime="$seconds" --time_based --output-format=json |
-        python3 -c 'import json,sys; print(json.load(sys.stdin)["jobs"][0]["read"]["bw_bytes"])'
+        number '["jobs"][0]["read"]["bw_bytes"]'
 }
 
 ip link set lo mtu 1500
 modprobe sch_tbf
-for rate in 50mbit 200mbit; do
+for rate in 20mbit 50mbit 200mbit; do
     tc qdisc add dev lo root tbf rate $rate burst 64k limit 8m
     for _ in $(seq "$rounds"); do
         echo "{\"rate\": \"$rate\", \"baseline\": $(point), \"fio\": $(kernel)}" >> /shared/rounds
