@@ -8,14 +8,13 @@
 #include <string.h>
 
 #define CLIENT_COUNT_SHOWN 10U
-#define TEXT_BYTES 32U
 
-static double number(const json_t *object, const char *key)
+double status_number(const json_t *object, const char *key)
 {
     return json_number_value(json_object_get(object, key));
 }
 
-static const char *text(const json_t *object, const char *key)
+const char *status_string(const json_t *object, const char *key)
 {
     const char *value = json_string_value(json_object_get(object, key));
     return value != NULL ? value : "";
@@ -23,19 +22,19 @@ static const char *text(const json_t *object, const char *key)
 
 /* ---- numbers for people ---- */
 
-static const char *duration(double us, char out[TEXT_BYTES])
+const char *status_duration(double us, char out[STATUS_TEXT_BYTES])
 {
     if (us < 1000) {
-        (void)snprintf(out, TEXT_BYTES, "%.*f us", us < 10 ? 1 : 0, us);
+        (void)snprintf(out, STATUS_TEXT_BYTES, "%.*f us", us < 10 ? 1 : 0, us);
     } else if (us < 1000000) {
-        (void)snprintf(out, TEXT_BYTES, "%.*f ms", us < 10000 ? 1 : 0, us / 1000);
+        (void)snprintf(out, STATUS_TEXT_BYTES, "%.*f ms", us < 10000 ? 1 : 0, us / 1000);
     } else {
-        (void)snprintf(out, TEXT_BYTES, "%.1f s", us / 1000000);
+        (void)snprintf(out, STATUS_TEXT_BYTES, "%.1f s", us / 1000000);
     }
     return out;
 }
 
-static const char *bytes(double value, char out[TEXT_BYTES])
+const char *status_bytes(double value, char out[STATUS_TEXT_BYTES])
 {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
     size_t unit = 0;
@@ -44,22 +43,22 @@ static const char *bytes(double value, char out[TEXT_BYTES])
         value /= 1000;
         unit++;
     }
-    (void)snprintf(out, TEXT_BYTES, "%.0f %s", value, units[unit]);
+    (void)snprintf(out, STATUS_TEXT_BYTES, "%.0f %s", value, units[unit]);
     return out;
 }
 
-static const char *span(double seconds, char out[TEXT_BYTES])
+static const char *span(double seconds, char out[STATUS_TEXT_BYTES])
 {
     unsigned long long minutes = (unsigned long long)(seconds / 60);
 
     if (seconds < 120) {
-        (void)snprintf(out, TEXT_BYTES, "%.0f s", seconds);
+        (void)snprintf(out, STATUS_TEXT_BYTES, "%.0f s", seconds);
     } else if (minutes < 120) {
-        (void)snprintf(out, TEXT_BYTES, "%llu min", minutes);
+        (void)snprintf(out, STATUS_TEXT_BYTES, "%llu min", minutes);
     } else if (minutes < 48 * 60ULL) {
-        (void)snprintf(out, TEXT_BYTES, "%llu h %llu min", minutes / 60, minutes % 60);
+        (void)snprintf(out, STATUS_TEXT_BYTES, "%llu h %llu min", minutes / 60, minutes % 60);
     } else {
-        (void)snprintf(out, TEXT_BYTES, "%llu d %llu h", minutes / 1440, minutes / 60 % 24);
+        (void)snprintf(out, STATUS_TEXT_BYTES, "%llu d %llu h", minutes / 1440, minutes / 60 % 24);
     }
     return out;
 }
@@ -77,33 +76,33 @@ static void print_head(const char *title)
            "in", "out", "median", "90 %", "99 %", "queue", "files", "stable", "send");
 }
 
-/* "nfs 3 GETATTR" */
-static void name_of(const json_t *operation, char out[64])
+void status_operation(const json_t *operation, char out[64])
 {
-    const char *procedure = text(operation, "procedure");
+    const char *procedure = status_string(operation, "procedure");
     const char *behind = strchr(procedure, '_');
 
-    (void)snprintf(out, 64, "%s %.0f %s", text(operation, "program"), number(operation, "version"),
-                   behind != NULL ? behind + 1 : procedure);
+    (void)snprintf(out, 64, "%s %.0f %s", status_string(operation, "program"),
+                   status_number(operation, "version"), behind != NULL ? behind + 1 : procedure);
 }
 
 static void print_quantile(const json_t *latency, const char *phase, const char *key)
 {
-    char out[TEXT_BYTES] = "-";
+    char out[STATUS_TEXT_BYTES] = "-";
     const json_t *item = json_object_get(latency, phase);
 
-    printf(" %8s", item != NULL ? duration(number(item, key), out) : out);
+    printf(" %8s", item != NULL ? status_duration(status_number(item, key), out) : out);
 }
 
 static void print_operation(const json_t *operation, const char *indent)
 {
     const json_t *latency = json_object_get(operation, "latency");
-    char in[TEXT_BYTES], out[TEXT_BYTES], name[64];
+    char in[STATUS_TEXT_BYTES], out[STATUS_TEXT_BYTES], name[64];
 
-    name_of(operation, name);
+    status_operation(operation, name);
     printf("%s%-*s %11.0f %8.0f %8s %8s", indent, 26 - (int)strlen(indent), name,
-           number(operation, "calls"), number(operation, "errors"),
-           bytes(number(operation, "bytes_in"), in), bytes(number(operation, "bytes_out"), out));
+           status_number(operation, "calls"), status_number(operation, "errors"),
+           status_bytes(status_number(operation, "bytes_in"), in),
+           status_bytes(status_number(operation, "bytes_out"), out));
     print_quantile(latency, "total", "p50_us");
     print_quantile(latency, "total", "p90_us");
     print_quantile(latency, "total", "p99_us");
@@ -117,8 +116,8 @@ static void print_operation(const json_t *operation, const char *indent)
 
 static int busiest_first(const void *a, const void *b)
 {
-    double one = number(*(const json_t *const *)a, "calls");
-    double other = number(*(const json_t *const *)b, "calls");
+    double one = status_number(*(const json_t *const *)a, "calls");
+    double other = status_number(*(const json_t *const *)b, "calls");
     return (one < other) - (one > other);
 }
 
@@ -157,9 +156,11 @@ static double calls_of(const json_t *client)
     size_t i, j;
     json_t *export, *operation;
 
-    json_array_foreach(json_object_get(client, "exports"), i, export) {
-        json_array_foreach(json_object_get(export, "operations"), j, operation) {
-            calls += number(operation, "calls");
+    json_array_foreach(json_object_get(client, "exports"), i, export)
+    {
+        json_array_foreach(json_object_get(export, "operations"), j, operation)
+        {
+            calls += status_number(operation, "calls");
         }
     }
     return calls;
@@ -174,21 +175,23 @@ static int busiest_client_first(const void *a, const void *b)
 
 static void print_client(const json_t *client)
 {
-    char idle[TEXT_BYTES];
+    char idle[STATUS_TEXT_BYTES];
     size_t i, j;
     json_t *export, *operation;
-    double connections = number(client, "connections");
-    double copies = number(client, "retransmissions");
+    double connections = status_number(client, "connections");
+    double copies = status_number(client, "retransmissions");
 
     printf("%s: %.0f connection%s, last heard of %s ago, %.0f retransmission%s, %.0f refused\n",
-           text(client, "client"), connections, plural(connections),
-           span(number(client, "idle_seconds"), idle), copies, plural(copies),
-           number(client, "refused"));
-    json_array_foreach(json_object_get(client, "exports"), i, export) {
-        const char *path = text(export, "export");
+           status_string(client, "client"), connections, plural(connections),
+           span(status_number(client, "idle_seconds"), idle), copies, plural(copies),
+           status_number(client, "refused"));
+    json_array_foreach(json_object_get(client, "exports"), i, export)
+    {
+        const char *path = status_string(export, "export");
         bool gone = json_is_true(json_object_get(export, "gone"));
         printf("  %s\n", gone ? "an export that is gone" : path[0] != '\0' ? path : "no export");
-        json_array_foreach(json_object_get(export, "operations"), j, operation) {
+        json_array_foreach(json_object_get(export, "operations"), j, operation)
+        {
             print_operation(operation, "    ");
         }
     }
@@ -217,25 +220,28 @@ static void print_summary(const json_t *report)
 {
     const json_t *server = json_object_get(report, "server");
     const json_t *locks = json_object_get(report, "locks");
-    char up[TEXT_BYTES];
-    const char *metrics = text(report, "metrics");
+    char up[STATUS_TEXT_BYTES];
+    const char *metrics = status_string(report, "metrics");
     double clients = (double)json_array_size(json_object_get(report, "clients"));
 
-    printf("holdfast %s, process %.0f, port %.0f, up %s, state in %s\n", text(report, "version"),
-           number(report, "pid"), number(report, "port"),
-           span(number(report, "uptime_seconds"), up), text(report, "state"));
+    printf("holdfast %s, process %.0f, port %.0f, up %s, state in %s\n",
+           status_string(report, "version"), status_number(report, "pid"),
+           status_number(report, "port"), span(status_number(report, "uptime_seconds"), up),
+           status_string(report, "state"));
     if (metrics[0] != '\0') {
         printf("metrics at %s\n", metrics);
     }
     printf("%.0f connection%s, %.0f client%s; %.0f calls, %.0f blocked, %.0f retransmissions, "
            "%.0f broken\n",
-           number(server, "connections"), plural(number(server, "connections")), clients,
-           plural(clients), number(server, "calls"), number(server, "blocked"),
-           number(server, "retransmissions_answered") + number(server, "retransmissions_dropped"),
-           number(server, "broken_calls"));
-    printf("%.0f lock%s held, %.0f waited for, by %.0f client%s%s\n", number(locks, "held"),
-           plural(number(locks, "held")), number(locks, "waiting"), number(locks, "clients"),
-           plural(number(locks, "clients")),
+           status_number(server, "connections"), plural(status_number(server, "connections")),
+           clients, plural(clients), status_number(server, "calls"),
+           status_number(server, "blocked"),
+           status_number(server, "retransmissions_answered") +
+               status_number(server, "retransmissions_dropped"),
+           status_number(server, "broken_calls"));
+    printf("%.0f lock%s held, %.0f waited for, by %.0f client%s%s\n", status_number(locks, "held"),
+           plural(status_number(locks, "held")), status_number(locks, "waiting"),
+           status_number(locks, "clients"), plural(status_number(locks, "clients")),
            json_is_true(json_object_get(locks, "grace_period"))
                ? "; only given back now: grace period"
                : "");
@@ -247,45 +253,49 @@ static void print_exports(const json_t *report)
     json_t *export, *client;
 
     printf("\nexports\n");
-    json_array_foreach(json_object_get(report, "exports"), i, export) {
+    json_array_foreach(json_object_get(report, "exports"), i, export)
+    {
         bool open = json_is_true(json_object_get(export, "open"));
-        printf("  %s%s\n", text(export, "path"), open ? "" : " (not there now)");
-        json_array_foreach(json_object_get(export, "clients"), j, client) {
-            printf("    %s(%s)\n", text(client, "client"), text(client, "options"));
+        printf("  %s%s\n", status_string(export, "path"), open ? "" : " (not there now)");
+        json_array_foreach(json_object_get(export, "clients"), j, client)
+        {
+            printf("    %s(%s)\n", status_string(client, "client"),
+                   status_string(client, "options"));
         }
     }
 }
 
 static void print_spread(const char *what, const json_t *spread)
 {
-    char median[TEXT_BYTES], most[TEXT_BYTES];
+    char median[STATUS_TEXT_BYTES], most[STATUS_TEXT_BYTES];
 
     if (spread != NULL) {
-        printf("; %s %s, 99 %% %s", what, duration(number(spread, "p50"), median),
-               duration(number(spread, "p99"), most));
+        printf("; %s %s, 99 %% %s", what, status_duration(status_number(spread, "p50"), median),
+               status_duration(status_number(spread, "p99"), most));
     }
 }
 
 static void print_journal(const json_t *journal)
 {
-    const char *path = text(journal, "path");
+    const char *path = status_string(journal, "path");
     const json_t *changes = json_object_get(journal, "batch_changes");
-    char used[TEXT_BYTES], size[TEXT_BYTES];
+    char used[STATUS_TEXT_BYTES], size[STATUS_TEXT_BYTES];
 
-    if (path[0] == '\0' && number(journal, "batches") == 0) {
+    if (path[0] == '\0' && status_number(journal, "batches") == 0) {
         return;
     }
     printf("  %s: ", path[0] != '\0' ? path : "syncing files");
     if (path[0] != '\0') {
-        printf("%s of %s used, %.0f export%s, ", bytes(number(journal, "used_bytes"), used),
-               bytes(number(journal, "size_bytes"), size), number(journal, "exports"),
-               plural(number(journal, "exports")));
+        printf("%s of %s used, %.0f export%s, ",
+               status_bytes(status_number(journal, "used_bytes"), used),
+               status_bytes(status_number(journal, "size_bytes"), size),
+               status_number(journal, "exports"), plural(status_number(journal, "exports")));
     }
-    printf("%.0f changes in %.0f batches, %.0f waiting", number(journal, "changes"),
-           number(journal, "batches"), number(journal, "waiting"));
+    printf("%.0f changes in %.0f batches, %.0f waiting", status_number(journal, "changes"),
+           status_number(journal, "batches"), status_number(journal, "waiting"));
     if (changes != NULL) {
-        printf("; a batch: %.0f changes, 99 %% %.0f", number(changes, "p50"),
-               number(changes, "p99"));
+        printf("; a batch: %.0f changes, 99 %% %.0f", status_number(changes, "p50"),
+               status_number(changes, "p99"));
     }
     print_spread("flush", json_object_get(journal, "flush_us"));
     print_spread("sync", json_object_get(journal, "sync_us"));
@@ -298,8 +308,9 @@ static void print_journals(const json_t *report)
     size_t i;
     json_t *journal;
 
-    printf("\nstable storage: %s\n", text(report, "verdict"));
-    json_array_foreach(json_object_get(report, "journals"), i, journal) {
+    printf("\nstable storage: %s\n", status_string(report, "verdict"));
+    json_array_foreach(json_object_get(report, "journals"), i, journal)
+    {
         print_journal(journal);
     }
 }
@@ -310,15 +321,16 @@ static void print_limits(const json_t *report)
     json_t *limit;
 
     printf("\n%-34s %14s %12s\n", "limits", "at most", "now");
-    json_array_foreach(json_object_get(report, "limits"), i, limit) {
+    json_array_foreach(json_object_get(report, "limits"), i, limit)
+    {
         char name[64];
-        (void)snprintf(name, sizeof name, "%s", text(limit, "name"));
+        (void)snprintf(name, sizeof name, "%s", status_string(limit, "name"));
         for (char *at = name; *at != '\0'; at++) {
             *at = *at == '_' ? ' ' : *at;
         }
-        printf("  %-32s %14.0f", name, number(limit, "limit"));
+        printf("  %-32s %14.0f", name, status_number(limit, "limit"));
         if (json_object_get(limit, "used") != NULL) {
-            printf(" %12.0f", number(limit, "used"));
+            printf(" %12.0f", status_number(limit, "used"));
         }
         putchar('\n');
     }

@@ -4,11 +4,13 @@
 import json
 import os
 import re
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
 import nfs  # noqa: E402  (the path comes first)
-from cli import CANNOT, DONE, USAGE, Serving, check, equal, holdfast, quiet, run  # noqa: E402
+from cli import (BINARY, CANNOT, DONE, USAGE, Serving, check, equal, holdfast,  # noqa: E402
+                 quiet, run)
 
 
 def status(work, *more):
@@ -59,6 +61,31 @@ def all_clients_are_shown_when_asked_for(work):
         check('127.0.1.1:' in status(work, '--all').ends(DONE).out, 'all are not shown')
 
 
+def watching_shows_what_is_done_meanwhile(work):
+    with Serving(*quiet(work), f'{work}/export(rw,sync,insecure)') as server:
+        client = nfs.Nfs(nfs.Tcp(server.port))
+        root = client.mount(f'{work}/export').fh
+        for _ in range(3):
+            equal(client.getattr(root).status, nfs.OK, 'GETATTR')
+        watch = subprocess.Popen([BINARY, 'status', '--watch=0.2', '--state', f'{work}/state'],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        check(' calls/s, in ' in watch.stdout.readline(), 'the first line')
+        for _ in range(50):
+            client.lookup(root, 'nobody')
+        lines = ['']
+        while not any('nfs 3 LOOKUP' in line for line in lines) or '127.0.0.1 ' not in lines[-1]:
+            lines.append(watch.stdout.readline())
+            check(lines[-1], 'it has ended')
+        row = next(line.split() for line in lines if 'nfs 3 LOOKUP' in line)
+        check(float(row[3]) >= float(row[4]) > 0, f'calls and errors of each second: {row}')
+        check(not any('GETATTR' in line for line in lines), 'what was done before')
+        client.transport.close()
+        server.stop()
+        _, err = watch.communicate(timeout=20)
+        equal(watch.returncode, CANNOT, 'the end')
+        check('no server answers' in err, err)
+
+
 def names_may_have_any_bytes(work):
     odd = os.fsencode(work) + b'/ex\xffport \\udc41'
     os.mkdir(odd)
@@ -77,6 +104,9 @@ def without_a_server_it_says_so(work):
 def wrong_usage_is_said(work):
     status(work, '--frobnicate').ends(USAGE).says('--frobnicate')
     holdfast('status', 'more').ends(USAGE)
+    for watch in ('--watch=', '--watch=0', '--watch=soon', '--watch=1e9', '--watch=nan'):
+        status(work, watch).ends(USAGE).says(watch, 'seconds')
+    status(work, '--watch', '--json').ends(USAGE).says('--json')
     for address in ('127.0.0.1', '::1:80', 'nowhere.invalid:1', '127.0.0.1:', '127.0.0.1:http'):
         ended = holdfast('serve', *quiet(work), '--metrics', address, f'{work}/export')
         ended.ends(CANNOT).says(address)
@@ -96,5 +126,6 @@ def a_taken_port_is_said(work):
 
 if __name__ == '__main__':
     run([text_has_it_all, json_is_json, all_clients_are_shown_when_asked_for,
+         watching_shows_what_is_done_meanwhile,
          names_may_have_any_bytes, without_a_server_it_says_so, wrong_usage_is_said,
          a_taken_port_is_said])
