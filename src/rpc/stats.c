@@ -294,6 +294,12 @@ void rpc_snapshot_free(struct rpc_snapshot *snapshot)
 
 /* ---- limits ---- */
 
+/* What the first client gets of what share.c shares out. */
+static uint32_t third_of(uint32_t most)
+{
+    return most >= 3 ? most / 3 : 1;
+}
+
 uint32_t rpc_server_limits(struct rpc_server *server, struct rpc_limit limits[RPC_LIMIT_COUNT_MAX])
 {
     const struct rpc_server_options *options = &server->options;
@@ -309,6 +315,9 @@ uint32_t rpc_server_limits(struct rpc_server *server, struct rpc_limit limits[RP
          options->half_bytes_max},
         {"unsent_reply_bytes", (uint64_t)atomic_load(&server->queued_bytes), ALL_QUEUES_BYTES_MAX},
         {"cached_replies", drc_entry_count(server->drc), DRC_ENTRY_COUNT_MAX},
+        {"client_connections", RPC_LIMIT_NOT_COUNTED, third_of(options->connection_count_max)},
+        {"client_blocked_calls", RPC_LIMIT_NOT_COUNTED,
+         third_of(options->thread_count_max - server->loop_count)},
         {"call_bytes", RPC_LIMIT_NOT_COUNTED, options->record_bytes_max},
         {"connection_unsent_reply_bytes", RPC_LIMIT_NOT_COUNTED, CONN_QUEUE_BYTES_MAX},
         {"connection_idle_seconds", RPC_LIMIT_NOT_COUNTED, options->idle_ms / 1000},
