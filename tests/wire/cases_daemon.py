@@ -38,17 +38,17 @@ def connections_leave_nothing(server):
     for i in range(300):
         turn(i)
     fds, memory = server.fd_count(), server.rss_kb()
-    times = []
-    for i in range(3000):
-        started = time.monotonic()
-        turn(i)
-        times.append(time.monotonic() - started)
+    halves = []
+    for _ in range(2):
+        used = server.cpu_seconds()
+        for i in range(1500):
+            turn(i)
+        halves.append(server.cpu_seconds() - used)
     wait_until(lambda: server.fd_count() <= fds, 5,
                lambda: f'{server.fd_count()} descriptors, {fds} before')
     check(server.rss_kb() - memory < 4000, f'memory grew from {memory} to {server.rss_kb()} kB')
-    first, last = sorted(times[:300])[150], sorted(times[-300:])[150]
-    check(last < 4 * first + 0.005,
-          f'a turn took {first * 1000:.2f} ms, in the end {last * 1000:.2f}')
+    check(halves[1] < 3 * halves[0] + 0.1,
+          f'1,500 turns took {halves[0]:.2f} s of processor, the next {halves[1]:.2f} s')
 
 
 def objects_leave_nothing(server, client, fh):
@@ -188,7 +188,7 @@ def many_clients_cost_little():
               f'a call costs {crowded * 1e6:.1f} us with 400 connections, {alone * 1e6:.1f} else')
         for other in others:
             other.null()
-        server.stop(within=5)
+        server.stop(within=15)
 
 
 def it_ends_in_time_whatever_clients_do():
@@ -219,7 +219,7 @@ def it_ends_in_time_whatever_clients_do():
         for thread in threads:
             thread.start()
         time.sleep(0.5)
-        server.stop(within=5)
+        server.stop(within=15)
         stop.set()
         for thread in threads:
             thread.join()
