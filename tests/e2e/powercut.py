@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps of powercut.sh:
 
-    powercut.py work EXPORT HISTORY            clients work, each answer is marked in the log
+    powercut.py work EXPORT HISTORY DEVICE...  clients work, each answer is marked in the logs
     powercut.py cut HISTORY LOG CUT IMAGE      what is on the disk when the power fails at cut CUT
+    powercut.py again LOG CUT IMAGE            and if it then fails once more, in what LOG recorded
     powercut.py check HISTORY CUT EXPORT       is everything there that was acknowledged by then?
 
 CUT is the seed of the moment and of what survives. The log's format: Linux,
@@ -43,8 +44,13 @@ class Marker:
         fcntl.ioctl(self.control, request, bytearray(head + message))
 
 
-def work(export, history):
-    mark = Marker("recorded")
+def work(export, history, *devices):
+    markers = [Marker(device) for device in devices]
+
+    def mark(text):
+        for marker in markers:
+            marker(text)
+
     workers = [acked.Worker(i, export, SEED, OPERATIONS, lambda op: mark(f"op{op['id']}"))
                for i in range(WORKERS)]
     mark("begin")
@@ -82,30 +88,52 @@ def mark_at(history, seed):
     return f"op{r.choice(done)}", r
 
 
+def put(disk, log, r, is_cut):
+    """Writes what was recorded until is_cut says so; from there on nothing was flushed, and each
+    piece may have reached the disk, up to the next flush. Returns whether there was a cut."""
+    keep = r.choice((0, 0, 0.3, 0.7))
+    passed = False
+    for flags, offset, data in entries(log):
+        passed = passed or is_cut(flags, data)
+        if flags & MARK:
+            continue
+        if not passed:
+            disk.seek(offset)
+            disk.write(data)
+            continue
+        if flags & (FLUSH | FUA):
+            break
+        for at in range(0, len(data), PIECE):
+            if r.random() < keep:
+                disk.seek(offset + at)
+                disk.write(data[at:at + PIECE])
+    disk.flush()
+    os.fsync(disk.fileno())
+    return passed
+
+
 def cut(history, log, seed, image):
     mark, r = mark_at(history, seed)
-    keep = r.choice((0, 0, 0.3, 0.7))
-    passed, seen = False, []
     with open(image, "r+b") as disk:
         blank(disk)
-        for flags, offset, data in entries(log):
-            if flags & MARK:
-                seen.append(data.rstrip(b"\0").decode())
-                passed = passed or seen[-1] == mark
-            elif not passed:
-                disk.seek(offset)
-                disk.write(data)
-            else:
-                # Not flushed yet: each piece may have reached the disk, up to the next flush.
-                if flags & (FLUSH | FUA):
-                    break
-                for at in range(0, len(data), PIECE):
-                    if r.random() < keep:
-                        disk.seek(offset + at)
-                        disk.write(data[at:at + PIECE])
-        disk.flush()
-        os.fsync(disk.fileno())
+        passed = put(disk, log, r,
+                     lambda flags, data: flags & MARK and data.rstrip(b"\0").decode() == mark)
     assert passed, f"mark {mark} is not in the log"
+
+
+def again(log, seed, image):
+    """The image is what the log began with."""
+    r = random.Random(f"again {seed}")
+    last, seen = r.randrange(sum(1 for _ in entries(log)) + 1), 0
+
+    def is_cut(_flags, _data):
+        nonlocal seen
+        seen += 1
+        return seen > last
+
+    with open(image, "r+b") as disk:
+        put(disk, log, r, is_cut)
+    print(f"the power failed again, at write {last}")
 
 
 def blank(disk):
@@ -140,6 +168,8 @@ def main():
     step, *args = sys.argv[1:]
     if step == "work":
         return work(*args)
+    if step == "again":
+        return again(*args)
     with open(args[0], encoding="ascii") as file:
         history = json.load(file)
     if step == "cut":
