@@ -11,7 +11,7 @@ help:
 	@echo 'make serve   build, and serve ./$(EXPORT) to this machine'
 	@echo 'make check   build, and run every test'
 	@echo 'make bench   measure speed beside nfs-ganesha'
-	@echo 'make soak    fuzz and cut for an hour (SECONDS=3600)'
+	@echo 'make soak    fuzz for an hour, and cut the power for another (SECONDS=3600)'
 
 all:
 	@tools/need.sh build
@@ -35,6 +35,7 @@ SECONDS ?= 3600
 soak:
 	@tools/need.sh soak
 	@tests/fuzz/run.sh $(SECONDS)
+	@$(MAKE) --no-print-directory all && tests/e2e/soak.sh $(SECONDS)
 
 clean:
 	rm -rf $(BUILD) build-asan

@@ -26,7 +26,8 @@ def main():
     failures = []
     for worker in workers:
         failures += [worker.error] if worker.error else []
-        failures += acked.lost(worker.done, worker.pending, os.path.join(path, worker.dir_name()))
+        begun = [worker.pending] if worker.pending else []
+        failures += acked.lost(worker.done, begun, os.path.join(path, worker.dir_name()))
     print(f"seed {seed}: {sum(len(w.done) for w in workers)} acknowledged, {len(failures)} wrong")
     for line in failures[:20]:
         print(" ", line)

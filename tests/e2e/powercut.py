@@ -3,12 +3,24 @@
 """The steps of powercut.sh:
 
     powercut.py work EXPORT HISTORY DEVICE...  clients work, each answer is marked in the logs
-    powercut.py cut HISTORY LOG CUT IMAGE      what is on the disk when the power fails at cut CUT
+    powercut.py cut HISTORY LOG CUT IMAGE PIECE
+                                               what is on the disk when the power fails at cut CUT;
+                                               PIECE bytes are written whole, or not at all
     powercut.py again LOG CUT IMAGE            and if it then fails once more, in what LOG recorded
     powercut.py check HISTORY CUT EXPORT       is everything there that was acknowledged by then?
 
 CUT is the seed of the moment and of what survives. The log's format: Linux,
 drivers/md/dm-log-writes.c.
+
+Three things about moments. The marks of one acknowledgement in the logs of two disks are not one
+moment: the log of the intent log's disk is marked first, and no client goes on until both are. So
+what the file system's image has of the time between is what a call that nobody has an answer for
+may have done; the other way round, the intent log could say that something was synced which the
+file system's image has not. Writes stand in a log where the flush is that made them durable, not
+where they were made: those that stand behind the mark, up to the next flush, may have been made
+before it, or after it by calls that came later, perhaps several of each client. Such calls change
+no names, since the file systems flush before they write their metadata, but data; so of the files
+that they wrote, the data is not looked at. A call that is marked was answered before.
 """
 import fcntl
 import json
@@ -16,11 +28,13 @@ import os
 import random
 import struct
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import acked  # noqa: E402
 
-WORKERS, OPERATIONS, SEED = 3, 130, 1
+WORKERS, OPERATIONS = 3, 130
+SEED = os.environ.get("HOLDFAST_SEED", "1")
 FLUSH, FUA, DISCARD, MARK = 1, 2, 4, 8
 MAGIC = 0x6A736677736872
 PIECE = 4096
@@ -45,11 +59,13 @@ class Marker:
 
 
 def work(export, history, *devices):
-    markers = [Marker(device) for device in devices]
+    markers = [Marker(device) for device in devices]  # in the order in which they are marked
+    moment = threading.Lock()
 
     def mark(text):
-        for marker in markers:
-            marker(text)
+        with moment:
+            for marker in markers:
+                marker(text)
 
     workers = [acked.Worker(i, export, SEED, OPERATIONS, lambda op: mark(f"op{op['id']}"))
                for i in range(WORKERS)]
@@ -83,15 +99,16 @@ def entries(path):
 
 def mark_at(history, seed):
     """The mark at which the power fails: some operation of some worker."""
-    r = random.Random(f"cut {seed}")
+    r = random.Random(f"cut {SEED}/{seed}")
     done = [op["id"] for ops in history.values() for op in ops]
     return f"op{r.choice(done)}", r
 
 
-def put(disk, log, r, is_cut):
+def put(disk, log, r, is_cut, piece=PIECE):
     """Writes what was recorded until is_cut says so; from there on nothing was flushed, and each
-    piece may have reached the disk, up to the next flush. Returns whether there was a cut."""
-    keep = r.choice((0, 0, 0.3, 0.7))
+    piece may have reached the disk, up to the next flush. Of a write that is a flush of its own
+    (FUA) some may have reached it, too. Returns whether there was a cut."""
+    keep = r.choice((0, 0, 0.3, 0.7, 1))
     passed = False
     for flags, offset, data in entries(log):
         passed = passed or is_cut(flags, data)
@@ -101,29 +118,32 @@ def put(disk, log, r, is_cut):
             disk.seek(offset)
             disk.write(data)
             continue
-        if flags & (FLUSH | FUA):
+        if flags & FLUSH:
             break
-        for at in range(0, len(data), PIECE):
+        for at in range(0, len(data), piece):
             if r.random() < keep:
                 disk.seek(offset + at)
-                disk.write(data[at:at + PIECE])
+                disk.write(data[at:at + piece])
+        if flags & FUA:
+            break
     disk.flush()
     os.fsync(disk.fileno())
     return passed
 
 
-def cut(history, log, seed, image):
+def cut(history, log, seed, image, piece):
     mark, r = mark_at(history, seed)
     with open(image, "r+b") as disk:
         blank(disk)
         passed = put(disk, log, r,
-                     lambda flags, data: flags & MARK and data.rstrip(b"\0").decode() == mark)
+                     lambda flags, data: flags & MARK and data.rstrip(b"\0").decode() == mark,
+                     int(piece))
     assert passed, f"mark {mark} is not in the log"
 
 
 def again(log, seed, image):
     """The image is what the log began with."""
-    r = random.Random(f"again {seed}")
+    r = random.Random(f"again {SEED}/{seed}")
     last, seen = r.randrange(sum(1 for _ in entries(log)) + 1), 0
 
     def is_cut(_flags, _data):
@@ -143,21 +163,26 @@ def blank(disk):
         disk.write(bytes(1 << 20))
 
 
-def check(history, seed, export, log="/dev/ubdb"):
-    mark, _ = mark_at(history, seed)
-    answered = set()
+def answered_by(log, mark):
+    """What was answered by then, and by the next flush (see above)."""
+    answered, later = set(), set()
     for flags, _, data in entries(log):
         if flags & MARK:
-            answered.add(data.rstrip(b"\0").decode())
-            if mark in answered:
-                break
+            (later if mark in answered else answered).add(data.rstrip(b"\0").decode())
+        elif flags & (FLUSH | FUA) and mark in answered:
+            break
+    return answered, later
+
+
+def check(history, seed, export, log="/dev/ubdb"):
+    mark, _ = mark_at(history, seed)
+    answered, later = answered_by(log, mark)
     lines, count = [], 0
     for name, ops in history.items():
         done = [op for op in ops if f"op{op['id']}" in answered]
+        begun = len([op for op in ops if f"op{op['id']}" in later]) + 1
         count += len(done)
-        rest = ops[len(done):]
-        top = os.path.join(export, name)
-        lines += acked.lost(done, rest[0] if rest else None, top)
+        lines += acked.lost(done, ops[len(done):len(done) + begun], os.path.join(export, name))
     print(f"cut {seed} at {mark}: {count} acknowledged, {len(lines)} lost")
     for line in lines[:5]:
         print(" ", line)

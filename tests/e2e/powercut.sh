@@ -13,8 +13,9 @@
 # That the rig can see a loss is shown by the other two ways to run it, which must lose something:
 # an async export, and (rule 9) a sync one whose fsync does nothing. With journal_ the server keeps
 # the intent log: WHERE says whether that is in the export ("inside"), or on a disk of its own
-# ("device"), which is recorded and cut at the same marks. At every other cut the power fails again
-# while the server starts: what it wrote is recorded, too, and cut at some write.
+# ("device"), which is recorded and cut at the same marks, and of whose writes each sector counts.
+# At every other cut the power fails again while the server starts: what it wrote is recorded, too,
+# and cut at some write.
 here=$(dirname "$(realpath "$0")")
 . "$here/../lib/guest.sh"
 
@@ -24,7 +25,7 @@ fs=${3:-ext4}
 where=${4:-inside}
 state_dir=$export_dir/state
 share=$export_dir/share
-recorded=(recorded)
+recorded=(recorded) # in the order in which they are marked (powercut.py)
 
 serve()
 {
@@ -71,8 +72,9 @@ record()
 # The disks of cut $1: of the file system, and of the log if it has one.
 make_images()
 {
-    python3 "$here/powercut.py" cut /tmp/history /dev/ubdb "$1" /dev/ubdc
-    [ "$where" != device ] || python3 "$here/powercut.py" cut /tmp/history /dev/ubdf "$1" /dev/ubdg
+    python3 "$here/powercut.py" cut /tmp/history /dev/ubdb "$1" /dev/ubdc 4096
+    [ "$where" != device ] ||
+        python3 "$here/powercut.py" cut /tmp/history /dev/ubdf "$1" /dev/ubdg 512
 }
 
 # Starts a server on the images, records what it writes to the file system until it is ready, and
@@ -99,7 +101,7 @@ mount_fs /dev/mapper/recorded
 mkdir "$share" "$state_dir"
 if [[ $mode = journal* && $where = device ]]; then
     record journal /dev/ubde /dev/ubdf
-    recorded+=(journal)
+    recorded=(journal recorded)
     export HOLDFAST_JOURNAL=/dev/mapper/journal
 elif [[ $mode = journal* ]]; then
     export HOLDFAST_JOURNAL=$state_dir/journal

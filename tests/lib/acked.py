@@ -8,6 +8,7 @@ what it touches is not looked at.
 
 The oracle is Model, a file system of a few lines.
 """
+import copy
 import os
 import random
 import stat
@@ -90,7 +91,7 @@ class Model:
         links = {}
         for node in self.names.values():
             links[node] = links.get(node, 0) + 1
-        return {path: (n.kind, n.mode, bytes(n.data), links[n] if n.kind != "dir" else None,
+        return {path: (n.kind, n.mode, n.data, links[n] if n.kind != "dir" else None,
                        n.mtime, n.target) for path, n in self.names.items()}
 
 
@@ -263,21 +264,47 @@ def touched_by(op, model):
     return names.union(*(model.aliases(name) for name in names))
 
 
+def data_difference(expected, found):
+    """Where two contents begin to differ, and what is there."""
+    at = next((i for i, (e, f) in enumerate(zip(expected, found)) if e != f),
+              min(len(expected), len(found)))
+    zeros = len(found) - at - len(found[at:].lstrip(b"\0"))
+    return f"data (of {len(expected)} bytes {len(found)} are there; byte {at} differs" + \
+        (f", {zeros} zeros from there on)" if zeros else ")")
+
+
 def difference(expected, found):
-    """What is wrong with a name, or "". The model has a time only where a client has set it."""
+    """What is wrong with a name, or "". The model has a time only where a client has set it, and
+    no data where it may be what a call without an answer has written."""
     if expected is None or found is None:
         return "" if expected is found else "is gone" if expected else "came back"
     names = ("kind", "mode", "data", "links", "mtime", "target")
-    return " ".join(name for name, e, f in zip(names, expected, found)
-                    if e != f and (e is not None or name not in ("mtime", "links")))
+    return " ".join(data_difference(e, f) if name == "data" else name
+                    for name, e, f in zip(names, expected, found)
+                    if e != f and (e is not None or name not in ("mtime", "links", "data")))
 
 
-def lost(done, pending, top):
-    """What the operations in `done` promise and the directory `top` does not keep, as lines."""
+def forget_data(ops, model):
+    """The data of the files that the operations write is not known any more."""
+    future, written = copy.deepcopy(model), set()
+    nodes = {future.names[path]: node for path, node in model.names.items()}
+    for op in ops:
+        if op["do"] in ("write", "commit", "truncate"):
+            written.add(future.names[op["path"]])
+        future.apply(op)
+    for node in written & nodes.keys():
+        nodes[node].data = None
+
+
+def lost(done, begun, top):
+    """What the operations in `done` promise and the directory `top` does not keep, as lines. Those
+    in `begun` have no answer: the first may have happened, the others may have written data."""
     model = Model()
     for op in done:
         model.apply(op)
+    forget_data(begun, model)
     before, found = model.facts(), facts_of(top)
+    pending = begun[0] if begun else None
     touched = touched_by(pending, model)
     lines, done_wrong, not_done_wrong, after = [], False, False, before
     if pending and pending["do"] in WHOLE:
