@@ -123,6 +123,16 @@ void hidden_close(struct vfs_export *export)
     close_one(&export->hidden.dir_fd);
 }
 
+void hidden_remove(struct vfs_export *export)
+{
+    const struct hidden *hidden = &export->hidden;
+    unlinkat(hidden->dir_fd, "staging", AT_REMOVEDIR);
+    unlinkat(hidden->dir_fd, "pool", AT_REMOVEDIR);
+    unlinkat(hidden->dir_fd, "README", 0);
+    unlinkat(export->mount_fd, HIDDEN_NAME, AT_REMOVEDIR);
+    hidden_close(export);
+}
+
 /* syncfs may find nothing to commit and then not flush, though data written back before is still in
  * the device's cache; fsync of a regular file always flushes on ext4, xfs and btrfs. */
 int hidden_sync(const struct vfs_export *export)

@@ -5,7 +5,8 @@
  * 1. Changes of one file system go into one log, whichever of its exports they come through: replay
  *    puts them in order. Several file systems may share a log.
  * 2. An export says which by `journal=`; else the server's --journal counts. VFS_JOURNAL_AUTO is a
- *    log in the file system itself, so that a file system has all of its own with it.
+ *    log in the file system itself, so that a file system has all of its own with it. Where that
+ *    cannot be made, the export does without.
  * 3. An export has its intent before the first call, and until the last one is done with it. Then
  *    the keeper makes a checkpoint, and closes what the export has open; with the last export of a
  *    log goes the log.
@@ -363,7 +364,17 @@ static int open_file(const struct joining *joining, struct vfs_export *export, c
     struct vfs_export *home = find_home(joining, export);
     snprintf(path, VFS_JOURNAL_PATH_BYTES_MAX, "%s/" HIDDEN_NAME "/" LOG_NAME, home->path);
     int err = home->hidden.dir_fd < 0 ? hidden_open(home, joining->err) : 0;
-    return err == 0 ? log_file_open(home->hidden.dir_fd, LOG_NAME) : err;
+    uint64_t bytes = joining->vfs->options.journal_bytes;
+    return err == 0 ? log_file_make(home->hidden.dir_fd, LOG_NAME, bytes) : err;
+}
+
+static uint32_t count_journals(const struct joining *joining)
+{
+    uint32_t count = joining->made_count;
+    for (uint32_t i = 0; i < VFS_JOURNAL_COUNT_MAX; i++) {
+        count += joining->vfs->intents[i] != NULL;
+    }
+    return count;
 }
 
 /* One that is running, or one more that is to be started when all its exports are known. */
@@ -380,12 +391,16 @@ static int find_intent(struct joining *joining, struct vfs_export *export, const
         close(fd);
         return 0;
     }
+    if (count_journals(joining) == VFS_JOURNAL_COUNT_MAX) {
+        close(fd);
+        return err_set(joining->err, -EUSERS, "more than %u journals", VFS_JOURNAL_COUNT_MAX - 1);
+    }
     struct intent *intent = intent_new(joining->vfs);
     if (intent != NULL) {
         intent->file_fd = fd;
         intent->path = strdup(path);
     }
-    if (intent == NULL || intent->path == NULL || joining->made_count == VFS_JOURNAL_COUNT_MAX) {
+    if (intent == NULL || intent->path == NULL) {
         intent_delete(intent);
         return err_set(joining->err, -ENOMEM, "no memory for the journal %s", path);
     }
@@ -423,10 +438,29 @@ static int check_same(const struct joining *joining, const struct vfs_export *ex
                    export->path, wish);
 }
 
-/* Whether its changes can go into a log at all. */
-static bool can_have_log(const struct vfs_export *export, const char *wish)
+/* Whether clients may change anything in its file system. */
+static bool is_written(const struct joining *joining, const struct vfs_export *export)
 {
-    if (strcmp(wish, VFS_JOURNAL_OFF) == 0) {
+    for (uint32_t i = 0; i < joining->set->place_count; i++) {
+        const struct export_place *place = &joining->set->places[i];
+        for (uint32_t j = 0; shares_fs(place, export) && j < place->rule_count; j++) {
+            const struct export_entry *entry = place->rules[j].entry;
+            for (uint32_t k = 0; k < entry->client_count; k++) {
+                if (entry->clients[k].options.rw) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
+/* Whether its changes can go into a log at all. */
+static bool can_have_log(const struct joining *joining, const struct vfs_export *export,
+                         const char *wish)
+{
+    bool is_auto = strcmp(wish, VFS_JOURNAL_AUTO) == 0;
+    if (strcmp(wish, VFS_JOURNAL_OFF) == 0 || (is_auto && !is_written(joining, export))) {
         return false;
     }
     if (!volume_keeps_order(export->mount_fd)) {
@@ -434,6 +468,16 @@ static bool can_have_log(const struct vfs_export *export, const char *wish)
                    "itself",
                    export->path);
         return false;
+    }
+    if (!volume_has_journal(export->mount_fd) && is_auto) {
+        log_notice("%s: its file system has no journal of its own: each change is synced by itself",
+                   export->path);
+        return false;
+    }
+    if (!volume_has_journal(export->mount_fd)) {
+        log_warning("%s: its file system has no journal of its own: a power cut may take from it "
+                    "what the log relies on",
+                    export->path);
     }
     return true;
 }
@@ -488,6 +532,22 @@ static int join_none(struct joining *joining, struct vfs_export *export)
     return err;
 }
 
+/* A log that nobody has asked for is missed by nobody, unless the last server left changes in it.
+ */
+static int join_or_do_without(struct joining *joining, struct vfs_export *export, const char *wish,
+                              struct intent *intent)
+{
+    int err = join_log(joining, export, wish, intent);
+    if (err == 0 || intent != NULL || strcmp(wish, VFS_JOURNAL_AUTO) != 0 || err == -ENOMEM ||
+        has_log_file(export)) {
+        return err;
+    }
+    log_notice("%s: no log can be kept in its file system (%s): each change is synced by itself",
+               export->path, strerror(-err));
+    hidden_remove(export);
+    return join_none(joining, export);
+}
+
 static int join_one(struct joining *joining, struct vfs_export *export)
 {
     struct vfs *vfs = joining->vfs;
@@ -508,11 +568,11 @@ static int join_one(struct joining *joining, struct vfs_export *export)
     if (export->wish == NULL) {
         return err_set(joining->err, -ENOMEM, "no memory for the exports");
     }
-    if (known != NULL ? known->intent == vfs->intents[0] : !can_have_log(export, wish)) {
+    if (known != NULL ? known->intent == vfs->intents[0] : !can_have_log(joining, export, wish)) {
         return join_none(joining, export);
     }
-    return join_log(joining, export, wish,
-                    known != NULL ? known->intent : find_running(vfs, export->dev));
+    return join_or_do_without(joining, export, wish,
+                              known != NULL ? known->intent : find_running(vfs, export->dev));
 }
 
 /* ---- starting ---- */

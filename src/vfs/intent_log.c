@@ -3,11 +3,16 @@
 #include "vfs/internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define DEVICES "/dev/"
+#define NEW_SUFFIX ".new"
+/* A log that nobody has asked for takes no more of what is free than one part of so many. */
+#define FREE_PARTS_MIN 4U
 
 int log_file_open(int dir_fd, const char *name)
 {
@@ -21,6 +26,11 @@ int log_file_open(int dir_fd, const char *name)
     return fd >= 0 ? fd : -errno;
 }
 
+static uint64_t bytes_of_new(uint64_t bytes)
+{
+    return bytes > JOURNAL_LOG_BYTES_MIN ? bytes : JOURNAL_LOG_BYTES_MIN;
+}
+
 static int reserve(int fd, uint64_t bytes)
 {
     struct stat st;
@@ -30,8 +40,62 @@ static int reserve(int fd, uint64_t bytes)
     if (!S_ISREG(st.st_mode) || st.st_size > 0) {
         return 0;
     }
-    bytes = bytes > JOURNAL_LOG_BYTES_MIN ? bytes : JOURNAL_LOG_BYTES_MIN;
-    return -posix_fallocate(fd, 0, (off_t)bytes);
+    return -posix_fallocate(fd, 0, (off_t)bytes_of_new(bytes));
+}
+
+static int check_free(int dir_fd, uint64_t bytes)
+{
+    struct statvfs fs;
+    if (fstatvfs(dir_fd, &fs) != 0) {
+        return -errno;
+    }
+    uint64_t blocks = bytes_of_new(bytes) / fs.f_frsize;
+    return fs.f_bavail / FREE_PARTS_MIN >= blocks ? 0 : -ENOSPC;
+}
+
+/* Whether it can be written past the page cache. */
+static int check_direct(int fd, const char *name)
+{
+    struct disk *disk = NULL;
+    struct err why;
+    int other = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    int err = other < 0 ? -errno : disk_posix_open(other, name, &disk, &why);
+    if (err == 0) {
+        disk_close(disk);
+    }
+    return err;
+}
+
+static int make_file(int dir_fd, const char *name, uint64_t bytes)
+{
+    const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    char made[NAME_SPACE];
+    snprintf(made, sizeof made, "%s" NEW_SUFFIX, name);
+    unlinkat(dir_fd, made, 0);
+    int fd = openat(dir_fd, made, flags, 0600);
+    int err = fd < 0 ? -errno : reserve(fd, bytes);
+    if (err == 0) {
+        err = check_direct(fd, made);
+    }
+    if (err == 0 && renameat(dir_fd, made, dir_fd, name) != 0) {
+        err = -errno;
+    }
+    if (err != 0 && fd >= 0) {
+        close(fd);
+        unlinkat(dir_fd, made, 0);
+    }
+    return err == 0 ? fd : err;
+}
+
+int log_file_make(int dir_fd, const char *name, uint64_t bytes)
+{
+    struct stat st;
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        (!S_ISREG(st.st_mode) || st.st_size > 0)) {
+        return log_file_open(dir_fd, name);
+    }
+    int err = check_free(dir_fd, bytes);
+    return err == 0 ? make_file(dir_fd, name, bytes) : err;
 }
 
 static int open_or_format(struct disk *disk, const char *path, struct journal_log **log,

@@ -279,6 +279,9 @@ bool volume_is_at(const struct vfs_export *export, const char *path);
 /* Whether the file system can be written, and is one that the log may be relied upon with: the
  * changes of an inode and of a directory entry reach the disk in order (docs/durability.md). */
 bool volume_keeps_order(int fd);
+/* False for ext2, and ext4 that was made without a journal. Where there is no sysfs to ask, a file
+ * system is taken for what it mostly is. */
+bool volume_has_journal(int fd);
 
 /* ---- hidden.c ---- */
 
@@ -293,6 +296,8 @@ int hidden_open(struct vfs_export *export, struct err *err) MUST_USE;
 /* Opens what there is, and makes nothing. */
 void hidden_look(struct vfs_export *export);
 void hidden_close(struct vfs_export *export);
+/* Also removes what hidden_open makes, unless more is there. */
+void hidden_remove(struct vfs_export *export);
 /* Everything that was applied is in the file system, and its device has been flushed. */
 int hidden_sync(const struct vfs_export *export) MUST_USE;
 
@@ -362,6 +367,9 @@ int note_check(const struct vfs_export *export, const struct journal_log *log,
 
 /* The file of a log, made if it is not there: a descriptor or -errno. dir_fd: where name starts. */
 int log_file_open(int dir_fd, const char *name) MUST_USE;
+/* The same for a log that nobody has asked for: it is made only whole, of so many bytes or the
+ * least that a log has, and -ENOSPC also if it would take much of what is free. */
+int log_file_make(int dir_fd, const char *name, uint64_t bytes) MUST_USE;
 /* Locks it, and opens the log in it, which is made if the file is empty. Takes fd over. */
 int log_open(int fd, const char *path, uint64_t new_bytes, struct journal_log **log,
              struct err *err) MUST_USE;

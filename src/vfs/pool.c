@@ -20,12 +20,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
 static const uint32_t target_min[POOL_KINDS] = {[POOL_FILE] = 256, [POOL_DIR] = 64};
 static const uint32_t target_max[POOL_KINDS] = {[POOL_FILE] = 16384, [POOL_DIR] = 4096};
+/* Of the inodes that are free the pool takes one part of so many at once. */
+#define FREE_PARTS_MIN 8U
 /* So many are made before they are synced and put on the shelf. */
 #define FILL_COUNT_MAX 2048U
 /* How often exports that leave are looked at, while calls still use them. */
@@ -85,6 +88,17 @@ static bool publish(struct pool *pool, enum pool_kind kind, const struct pool_in
     return room;
 }
 
+/* No more than the file system has to spare; some do not count theirs. */
+static uint32_t spare_of(const struct vfs_export *export, uint32_t wanted)
+{
+    struct statvfs fs;
+    if (fstatvfs(export->mount_fd, &fs) != 0 || fs.f_files == 0) {
+        return wanted;
+    }
+    uint64_t spare = fs.f_favail / FREE_PARTS_MIN;
+    return wanted < spare ? wanted : (uint32_t)spare;
+}
+
 /* Fewer than wanted, also none, when the disk is too full for more. */
 static int fill(struct vfs_export *export, enum pool_kind kind, uint32_t wanted)
 {
@@ -131,7 +145,7 @@ static void fill_all(struct vfs_export *export)
     for (enum pool_kind kind = 0; kind < POOL_KINDS && export->pool.usable; kind++) {
         int made = 0;
         do {
-            uint32_t wanted = wanted_of(&export->pool, kind);
+            uint32_t wanted = spare_of(export, wanted_of(&export->pool, kind));
             made = wanted > 0 ? fill(export, kind, wanted) : 0;
         } while (made == (int)FILL_COUNT_MAX);
         if (made < 0) {

@@ -133,6 +133,41 @@ bool volume_keeps_order(int fd)
     return magic == EXT4_MAGIC || magic == XFS_MAGIC || magic == BTRFS_MAGIC;
 }
 
+/* "<none>" or a number, in a file that any kernel of the last years has. */
+static bool names_a_task(const char *path)
+{
+    char text[16] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return got <= 0 || text[0] != '<';
+}
+
+bool volume_has_journal(int fd)
+{
+    char path[64];
+    char device[PATH_MAX];
+    char task[PATH_MAX + 64];
+    struct stat st;
+    struct statfs fs;
+    bool is_ext = fstatfs(fd, &fs) == 0 && (uint32_t)fs.f_type == EXT4_MAGIC;
+    if (!is_ext || fstat(fd, &st) != 0 || access("/sys/fs/ext4/features", F_OK) != 0) {
+        return true;
+    }
+    snprintf(path, sizeof path, "/sys/dev/block/%u:%u", major(st.st_dev), minor(st.st_dev));
+    if (realpath(path, device) == NULL) {
+        return true;
+    }
+    snprintf(task, sizeof task, "/sys/fs/ext4%s", strrchr(device, '/'));
+    if (access(task, F_OK) != 0) {
+        return false; /* ext2 has the same magic */
+    }
+    snprintf(task, sizeof task, "/sys/fs/ext4%s/journal_task", strrchr(device, '/'));
+    return names_a_task(task);
+}
+
 /* 0: not known. */
 static uint32_t magic_of(int fd)
 {

@@ -19,7 +19,7 @@ class Crashed:
     """A server that has made some changes, one batch each, and was killed."""
 
     def __init__(self, files=6):
-        self.server = nfs.Server('rw,sync,no_root_squash,insecure', ['--journal', 'auto'])
+        self.server = nfs.Server('rw,sync,no_root_squash,insecure').log_inside()
         self.log = self.server.export + '/.holdfast/journal'
         self.files = files
 
@@ -100,7 +100,7 @@ def the_log_of_a_crash_is_shown(_):
 
 
 def a_log_in_use_can_be_looked_at(_):
-    with nfs.Server('rw,sync,no_root_squash,insecure', ['--journal', 'auto']) as server:
+    with nfs.Server('rw,sync,no_root_squash,insecure').log_inside() as server:
         client = server.nfs()
         root = server.root(client)
         for i in range(5):

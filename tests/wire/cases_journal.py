@@ -14,8 +14,8 @@ from nfs import Nfs, Server, check, equal
 
 
 def journaled(**more):
-    """The log must lie on a file system that can have one: not on tmpfs."""
-    return Server('rw,sync,no_root_squash,insecure', ['--journal', 'auto'], **more)
+    """The export must lie on a file system that can have a log: not on tmpfs."""
+    return Server('rw,sync,no_root_squash,insecure', **more).log_inside()
 
 
 def create_call(fh, name):
@@ -155,13 +155,13 @@ class NoDisk(Exception):
 
 
 @contextlib.contextmanager
-def disk_of(server, megabytes=160):
+def disk_of(server, megabytes=400, make=()):
     """An ext4 at @disk, in a mount namespace of the test's own; gives its device."""
     image = server.work + '/image'
     os.mkdir(server.disk)
     with open(image, 'wb') as out:
         out.truncate(megabytes << 20)
-    subprocess.run(['mkfs.ext4', '-q', '-F', image], check=True)
+    subprocess.run(['mkfs.ext4', '-q', '-F', *make, image], check=True)
     made = subprocess.run(['losetup', '-f', '--show', image], check=False, capture_output=True,
                           text=True)
     if made.returncode != 0:
@@ -176,17 +176,21 @@ def disk_of(server, megabytes=160):
         subprocess.run(['losetup', '-d', device], check=False)
 
 
+def run_with_disk(case, *arguments):
+    server = Exports('')
+    try:
+        with disk_of(server, *arguments) as device:
+            case(server, device)
+    except NoDisk:
+        print('(no loop devices here)')
+    finally:
+        server.__exit__(None)
+
+
 def with_disk(case):
     """Runs a case of (server, device); where there are no loop devices it says so."""
     def run():
-        server = Exports('')
-        try:
-            with disk_of(server) as device:
-                case(server, device)
-        except NoDisk:
-            print('(no loop devices here)')
-        finally:
-            server.__exit__(None)
+        run_with_disk(case)
     run.__name__, run.__doc__ = case.__name__, case.__doc__
     return run
 
@@ -310,8 +314,55 @@ def a_file_system_has_one_journal(server, device):
     server.stop()
 
 
+def auto_does_without():
+    """Where there is no room for a log, where the file system has no journal of its own, and where
+    nothing can be changed: with one clear line, and nothing left behind."""
+    changed = '@disk *({},sync,no_root_squash,insecure)\n'
+
+    def check_one(server, rw, line):
+        server.arguments += ['--journal', 'auto']
+        server.write(changed.format(rw))
+        server.start()
+        equal([text for text in server.messages().splitlines() if server.disk in text and
+               'synced by itself' in text and line in text] != [], line != '', 'a word about it')
+        check(not os.path.exists(server.disk + '/.holdfast'), 'something was left')
+        client = server.nfs()
+        root = server.handle(server.disk, client)
+        if rw == 'rw':
+            client.new_file(root, 'f', b'data')
+        server.restart(signal.SIGKILL)
+        server.reload_well(changed.format(rw) + A)
+        client = server.nfs()
+        equal(client.lookup(root, 'f').status, nfs.OK if rw == 'rw' else nfs.NOENT, 'LOOKUP')
+        server.stop()
+
+    run_with_disk(lambda server, _: check_one(server, 'rw', 'No space left'), 100)
+    run_with_disk(lambda server, _: check_one(server, 'rw', 'no journal of its own'), 400,
+                  ('-O', '^has_journal'))
+    run_with_disk(lambda server, _: check_one(server, 'ro', ''))
+
+
+def few_inodes_are_left_to_clients():
+    """The pool does not take them all."""
+    def run(server, _):
+        server.arguments += ['--journal', 'auto']
+        server.write('@disk *(rw,sync,no_root_squash,insecure)\n')
+        server.start()
+        client = server.nfs()
+        root = server.handle(server.disk, client)
+        check(server.disk + '/.holdfast/journal' in server.messages(), server.messages())
+        for i in range(10):
+            equal(client.symlink(root, f'link{i}', 'x').status, nfs.OK, f'SYMLINK {i}')
+            client.new_dir(root, f'dir{i}')
+            client.new_file(root, f'file{i}', b'data')
+        server.restart(signal.SIGKILL)
+        equal(len(os.listdir(server.disk)), 32, 'names')
+    run_with_disk(run, 400, ('-N', '96'))
+
+
 if __name__ == '__main__':
     nfs.have_own_mounts()
     nfs.run([answers_survive_a_kill, handles_survive_a_kill, write_verifier_changes, nothing_shows,
              many_clients_share_batches, what_is_unexported_can_be_unmounted,
-             what_a_reload_adds_is_logged, one_journal_for_two, a_file_system_has_one_journal])
+             what_a_reload_adds_is_logged, one_journal_for_two, a_file_system_has_one_journal,
+             auto_does_without, few_inodes_are_left_to_clients])

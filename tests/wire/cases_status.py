@@ -219,7 +219,7 @@ def what_waits_for_the_disk_is_told_apart():
 
 def the_log_is_shown():
     """What is in it, and what a flush of the disk takes."""
-    with Server('rw,sync,no_root_squash,insecure', arguments=['--journal', 'auto']) as server:
+    with Server('rw,sync,no_root_squash,insecure').log_inside() as server:
         client = server.nfs()
         root = server.root(client)
         for i in range(50):
