@@ -5,7 +5,7 @@
 set -eu
 
 build="gcc meson ninja-build pkg-config python3 libxxhash-dev uthash-dev libcap-dev \
-libjansson-dev libarchive-dev libmicrohttpd-dev"
+libjansson-dev libarchive-dev libmicrohttpd-dev libseccomp-dev"
 check="$build libcmocka-dev libnfs-dev libtirpc-dev user-mode-linux kmod dmsetup e2fsprogs \
 xfsprogs btrfs-progs nfs-common iproute2 nftables util-linux make acl attr strace procps mandoc \
 rpcbind tcpdump tshark nfs-ganesha nfs-ganesha-vfs nfs-kernel-server man-db qemu-system-arm \

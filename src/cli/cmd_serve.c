@@ -24,11 +24,11 @@ static const char help[] =
     "  --async-window MS  how long async changes may stay out of it (1000)\n"
     "  --metrics ADDR:PORT  numbers for Prometheus over HTTP (off)\n"
     "  --manage-gids      look the groups of users up here, on all exports\n"
+    "  --sandbox MODE     auto: what the kernel has; on: or fail; off\n"
     "  --log-level LEVEL  error, warning, notice, info or debug\n"
     "\n"
     "  holdfast serve /srv/files\n"
     "  holdfast serve \"/srv/files 192.168.1.0/24(rw)\" \"/srv/iso *(ro)\"\n"
-    "  holdfast serve --exports /etc/exports\n"
     "\n"
     "more: man 8 holdfast-serve, man 5 holdfast-exports\n";
 

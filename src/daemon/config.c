@@ -25,6 +25,7 @@ enum option_code {
     OPTION_ASYNC_WINDOW,
     OPTION_METRICS,
     OPTION_MANAGE_GIDS,
+    OPTION_SANDBOX,
     OPTION_LOG_LEVEL,
     OPTION_HELP
 };
@@ -41,6 +42,7 @@ static const struct option options[] = {
     {"async-window", required_argument, NULL, OPTION_ASYNC_WINDOW},
     {"metrics", required_argument, NULL, OPTION_METRICS},
     {"manage-gids", no_argument, NULL, OPTION_MANAGE_GIDS},
+    {"sandbox", required_argument, NULL, OPTION_SANDBOX},
     {"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
     {"help", no_argument, NULL, OPTION_HELP},
     {NULL, 0, NULL, 0},
@@ -89,6 +91,18 @@ static int set_portmap(struct config *config, const char *text, struct err *err)
         return err_set(err, -EINVAL, "--portmap '%s': one of auto, on, off", text);
     }
     config->portmap = (enum config_portmap)mode;
+    return 0;
+}
+
+static int set_sandbox(struct config *config, const char *text, struct err *err)
+{
+    static const char *const modes[] = {"auto", "on", "off", NULL};
+
+    int mode = index_of(text, modes);
+    if (mode < 0) {
+        return err_set(err, -EINVAL, "--sandbox '%s': one of auto, on, off", text);
+    }
+    config->sandbox = (enum config_sandbox)mode;
     return 0;
 }
 
@@ -208,6 +222,8 @@ static int apply(struct config *config, int code, char **argv, struct err *err)
     case OPTION_MANAGE_GIDS:
         config->manage_gids = true;
         return 0;
+    case OPTION_SANDBOX:
+        return set_sandbox(config, optarg, err);
     case OPTION_LOG_LEVEL:
         return set_log_level(config, optarg, err);
     case OPTION_HELP:

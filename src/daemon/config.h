@@ -19,6 +19,8 @@
 
 enum config_portmap { CONFIG_PORTMAP_AUTO, CONFIG_PORTMAP_ON, CONFIG_PORTMAP_OFF };
 
+enum config_sandbox { CONFIG_SANDBOX_AUTO, CONFIG_SANDBOX_ON, CONFIG_SANDBOX_OFF };
+
 struct config {
     char **directories; /* each as for export_table_add_argument */
     uint32_t directory_count;
@@ -34,6 +36,7 @@ struct config {
     bool manage_gids; /* as vfs_options.manage_gids */
     char state_dir[PATH_MAX];
     uint32_t grace_seconds; /* 0: no grace period */
+    enum config_sandbox sandbox;
     enum log_level log_level;
     bool help; /* asked for; nothing else is checked then */
 };

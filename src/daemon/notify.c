@@ -11,7 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-void notify_send(const char *lines)
+static int notify_fd = -1;
+
+void notify_open(void)
 {
     const char *path = getenv("NOTIFY_SOCKET");
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -30,9 +32,18 @@ void notify_send(const char *lines)
         return;
     }
     socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + path_bytes);
-    (void)sendto(fd, lines, strlen(lines), MSG_NOSIGNAL, (struct sockaddr *)(void *)&address,
-                 bytes);
-    close(fd);
+    if (connect(fd, (struct sockaddr *)(void *)&address, bytes) != 0) {
+        close(fd);
+        return;
+    }
+    notify_fd = fd;
+}
+
+void notify_send(const char *lines)
+{
+    if (notify_fd >= 0) {
+        (void)send(notify_fd, lines, strlen(lines), MSG_NOSIGNAL);
+    }
 }
 
 void notify_reloading(void)

@@ -5,8 +5,10 @@
 
 #include "base/check.h"
 
-/* Sends lines like "READY=1\nSTATUS=..." to $NOTIFY_SOCKET. Does nothing where there is none, and
- * never fails: nobody would be there to be told. */
+/* Connects to $NOTIFY_SOCKET, while it can be seen. Without one the others do nothing, and they
+ * never fail: nobody would be there to be told. */
+void notify_open(void);
+/* Sends lines like "READY=1\nSTATUS=...". */
 void notify_send(const char *lines);
 /* RELOADING=1, to be followed by READY=1. */
 void notify_reloading(void);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -15,8 +16,8 @@
 #define CAPS_SERVE                                                                                 \
     (BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_FOWNER) |         \
      BIT(CAP_FSETID) | BIT(CAP_MKNOD) | BIT(CAP_SETUID) | BIT(CAP_SETGID))
-/* open_tree(2) of an export. */
-#define CAPS_OPEN BIT(CAP_SYS_ADMIN)
+/* To enter the jail. */
+#define CAPS_OPEN (BIT(CAP_SYS_ADMIN) | BIT(CAP_SYS_CHROOT))
 /* Ports below 1024; socket buffers as large as the largest datagram burst. */
 #define CAPS_BIND (BIT(CAP_NET_BIND_SERVICE) | BIT(CAP_NET_ADMIN))
 
@@ -40,14 +41,33 @@ static int keep_only(uint64_t kept, struct err *err)
     return 0;
 }
 
-int privs_opener(void)
+static int keep_in_helper(uint64_t kept)
 {
     struct err err = {0};
 
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) {
         return -errno;
     }
-    return keep_only(CAPS_OPEN | BIT(CAP_DAC_READ_SEARCH), &err);
+    return keep_only(kept, &err);
+}
+
+int privs_opener(void)
+{
+    return keep_in_helper(CAPS_OPEN | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_DAC_READ_SEARCH));
+}
+
+int privs_finder(void)
+{
+    return keep_in_helper(BIT(CAP_DAC_READ_SEARCH));
+}
+
+void privs_ignore_stops(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+
+    for (size_t i = 0; i < COUNT_OF(numbers); i++) {
+        (void)signal(numbers[i], SIG_IGN);
+    }
 }
 
 /*

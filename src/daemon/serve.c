@@ -12,12 +12,14 @@
 #include "callback/sender.h"
 #include "daemon/control.h"
 #include "daemon/exports.h"
+#include "daemon/finder.h"
 #include "daemon/listen.h"
 #include "daemon/metrics.h"
 #include "daemon/notify.h"
 #include "daemon/opener.h"
 #include "daemon/portmap.h"
 #include "daemon/privs.h"
+#include "daemon/sandbox.h"
 #include "daemon/state.h"
 #include "daemon/status.h"
 #include "os/ticks.h"
@@ -30,11 +32,14 @@
 #include "vfs/journals.h"
 #include "vfs/node.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -56,6 +61,8 @@ struct serve {
     struct listen_addresses addresses;
     uint16_t port;
     struct opener opener;
+    struct finder finder;
+    char state_dir[PATH_MAX]; /* absolute, without symbolic links */
     struct control control;
     struct metrics metrics;
     struct status status;
@@ -101,6 +108,24 @@ static void raise_limits(void)
         if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
             log_warning("cannot raise the limit of open files: %s", strerror(errno));
         }
+    }
+}
+
+/* A directory that whoever started us has left open would be a way out of the jail. */
+static void close_inherited(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    struct stat st;
+
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        int fd = (int)strtol(entry->d_name, NULL, 10);
+        if (entry->d_name[0] != '.' && fd != dirfd(dir) && fstat(fd, &st) == 0 &&
+            S_ISDIR(st.st_mode)) {
+            close(fd);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
     }
 }
 
@@ -217,22 +242,131 @@ static int open_server(struct serve *serve, struct err *err)
                           err);
 }
 
-static int open_tree_for(void *arg, const char *path)
+/* ---- what the server sees of the machine, from inside its jail ---- */
+
+static int look_for(void *arg, const char *path, struct outside_look *look)
 {
-    struct serve *serve = arg;
-    return opener_open_tree(&serve->opener, path);
+    return finder_look(&((struct serve *)arg)->finder, path, look);
+}
+
+static int open_for(void *arg, const char *path, struct outside_tree *tree)
+{
+    return opener_open(&((struct serve *)arg)->opener, path, tree);
+}
+
+static void release_for(void *arg, uint32_t place)
+{
+    opener_release(&((struct serve *)arg)->opener, place);
+}
+
+static int journal_for(void *arg, const char *path)
+{
+    return opener_journal(&((struct serve *)arg)->opener, path);
+}
+
+/* There is only one file to be asked for. */
+static int files_for(void *arg, const char *file, struct outside_files *files)
+{
+    (void)file;
+    return opener_files(&((struct serve *)arg)->opener, files);
+}
+
+static int addresses_for(void *arg, const char *host, struct outside_addresses *addresses)
+{
+    return finder_addresses(&((struct serve *)arg)->finder, host, addresses);
+}
+
+static int names_for(void *arg, const uint8_t address[16], struct outside_names *names)
+{
+    return finder_names(&((struct serve *)arg)->finder, address, names);
+}
+
+static bool netgroup_for(void *arg, const char *group, const char *name)
+{
+    return finder_netgroup(&((struct serve *)arg)->finder, group, name);
+}
+
+static int groups_for(void *arg, uint32_t uid, struct outside_groups *groups)
+{
+    return finder_groups(&((struct serve *)arg)->finder, uid, groups);
+}
+
+static const struct outside_ops outside_helpers = {.look = look_for,
+                                                   .open = open_for,
+                                                   .release = release_for,
+                                                   .journal = journal_for,
+                                                   .files = files_for,
+                                                   .addresses = addresses_for,
+                                                   .names = names_for,
+                                                   .netgroup = netgroup_for,
+                                                   .groups = groups_for};
+
+static int start_helpers(struct serve *serve, struct err *err)
+{
+    if (realpath(serve->config->state_dir, serve->state_dir) == NULL) {
+        return err_set(err, -errno, "the state directory %s: %s", serve->config->state_dir,
+                       strerror(errno));
+    }
+    int error = opener_start(&serve->opener, serve->config, serve->state_dir, err);
+    if (error == 0) {
+        error = finder_start(&serve->finder, err);
+    }
+    if (error == 0) {
+        outside_use(&outside_helpers, serve);
+    }
+    return error;
+}
+
+/* Something that keeps the server in could not be had. */
+static int do_without(const struct serve *serve, int error, const char *what, struct err *err)
+{
+    if (serve->config->sandbox == CONFIG_SANDBOX_ON) {
+        return err_set(err, error, "--sandbox on: %s (%s)", what, strerror(-error));
+    }
+    log_notice("%s (%s)", what, strerror(-error));
+    return 0;
+}
+
+static bool wants_sandbox(const struct serve *serve)
+{
+    return serve->config->sandbox == CONFIG_SANDBOX_ON ||
+           (serve->config->sandbox == CONFIG_SANDBOX_AUTO && sandbox_is_possible());
 }
 
 /* vfs starts its threads after this. */
 static int opened(void *arg, struct err *err)
 {
-    (void)arg;
-    return privs_opened(err);
+    struct serve *serve = arg;
+    int error = wants_sandbox(serve) ? opener_enter(&serve->opener) : 0;
+
+    if (error != 0) {
+        error = do_without(serve, error, "sandbox: no mount namespace for the server alone: it "
+                                         "sees all files of this machine", err);
+    } else if (wants_sandbox(serve)) {
+        error = sandbox_begin();
+        if (error == -EOPNOTSUPP) {
+            log_info("sandbox: this kernel's Landlock is not used, it has none or one that keeps "
+                     "files from being opened by handle");
+            error = 0;
+        } else if (error != 0) {
+            error = do_without(serve, error, "sandbox: no Landlock", err);
+        }
+    }
+    return error != 0 ? error : privs_opened(err);
+}
+
+/* When all threads run, all sockets are there and nothing more is to be looked for. */
+static int close_sandbox(const struct serve *serve, struct err *err)
+{
+    int error = wants_sandbox(serve) ? sandbox_close() : 0;
+
+    return error == 0 ? 0
+                      : do_without(serve, error, "sandbox: system calls are not filtered", err);
 }
 
 static int open_exports(struct serve *serve, struct err *err)
 {
-    const struct vfs_options options = {.state_dir = serve->config->state_dir,
+    const struct vfs_options options = {.state_dir = serve->state_dir,
                                         .table = serve->table,
                                         .opened = opened,
                                         .journal_path = serve->config->journal,
@@ -240,7 +374,6 @@ static int open_exports(struct serve *serve, struct err *err)
                                         .manage_gids = serve->config->manage_gids,
                                         .reply = restore,
                                         .durable = durable,
-                                        .open_tree = open_tree_for,
                                         .arg = serve};
 
     int error = vfs_open(&options, &serve->vfs, err);
@@ -289,6 +422,9 @@ static int reload(void *arg, struct control_reply *reply)
     tell(reply, &problems);
     if (error == 0) {
         error = vfs_reload(serve->vfs, table, &in_use, &err);
+    }
+    if (error == 0) {
+        opener_publish(&serve->opener);
     }
     if (error != 0) {
         log_error("exports are as before: %s", err.text);
@@ -346,7 +482,7 @@ static int open_status(struct serve *serve, struct err *err)
                                     .hosts = serve->lockd.hosts};
     status_begin(&serve->status);
     int error =
-        control_start(&serve->control, serve->config->state_dir, commands, serve, err);
+        control_start(&serve->control, serve->state_dir, commands, serve, err);
     return error == 0 ? metrics_start(&serve->metrics, &serve->status, err) : error;
 }
 
@@ -364,7 +500,7 @@ static int start(struct serve *serve, struct err *err)
         error = state_take(config->state_dir, &serve->state_lock_fd, err);
     }
     if (error == 0) {
-        error = opener_start(&serve->opener, err);
+        error = start_helpers(serve, err);
     }
     if (error == 0) {
         error = privs_begin(err);
@@ -394,6 +530,9 @@ static int start(struct serve *serve, struct err *err)
         error =
             portmap_announce(&serve->portmap, config->portmap, &serve->addresses,
                              programs_of(serve, programs), COUNT_OF(programs), serve->port, err);
+    }
+    if (error == 0) {
+        error = close_sandbox(serve, err);
     }
     if (error == 0) {
         lockd_notify(&serve->lockd);
@@ -501,7 +640,12 @@ static void stop(struct serve *serve)
         lockd_close(&serve->lockd);
         vfs_close(serve->vfs);
     }
+    if (serve->portmap.has_local) {
+        opener_unlink_portmap(&serve->opener);
+    }
+    outside_use(&outside_direct, NULL);
     opener_stop(&serve->opener);
+    finder_stop(&serve->finder);
     mount_service_fini(&serve->mount);
     spray_service_fini(&serve->spray);
     if (serve->state_lock_fd >= 0) {
@@ -527,7 +671,9 @@ int serve_run(const struct config *config, struct err *err)
     /* A peer that went away, and a file over RLIMIT_FSIZE, are errors of a call and no more. */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN);
+    close_inherited();
     raise_limits();
+    notify_open();
     int error = start(&serve, err);
     if (error == 0) {
         say_ready(&serve);

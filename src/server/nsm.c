@@ -4,6 +4,7 @@
 #include "proto/nsm.h"
 #include "server/machine.h"
 #include "server/nsm_hosts.h"
+#include "vfs/outside.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -45,11 +46,26 @@ static bool is_local(const struct rpc_call *call)
     return call->peer->is_local || machine_is_loopback(call->peer);
 }
 
+/* An address as it is written, which may have a scope. */
+static bool read_address(const char *text, struct xdr_bytes name, struct machine *machine)
+{
+    const struct addrinfo hints = {
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM, .ai_flags = AI_NUMERICHOST};
+    struct addrinfo *found = NULL;
+    struct rpc_peer peer = {0};
+
+    if (getaddrinfo(text, NULL, &hints, &found) != 0) {
+        return false;
+    }
+    memcpy(&peer.address, found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
+    machine_of_peer(&peer, name, machine);
+    return true;
+}
+
 /* The address of a machine by its name, which may take as long as DNS does. */
 static bool look_up(struct xdr_bytes name, struct machine *machine)
 {
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM};
-    struct addrinfo *found = NULL;
     char text[HOST_BYTES_MAX];
 
     if (name.size == 0 || name.size >= sizeof text || memchr(name.data, 0, name.size) != NULL) {
@@ -57,14 +73,17 @@ static bool look_up(struct xdr_bytes name, struct machine *machine)
     }
     memcpy(text, name.data, name.size);
     text[name.size] = '\0';
-    if (getaddrinfo(text, NULL, &hints, &found) != 0) {
-        return false;
+    if (read_address(text, name, machine)) {
+        return true;
     }
-    struct rpc_peer peer = {0};
-    memcpy(&peer.address, found->ai_addr, found->ai_addrlen);
-    freeaddrinfo(found);
-    machine_of_peer(&peer, name, machine);
-    return true;
+    struct outside_addresses *found = malloc(sizeof *found);
+    bool known = found != NULL && outside_addresses(text, found) == 0 && found->count > 0;
+    if (known) {
+        *machine = (struct machine){.name = name};
+        memcpy(machine->address, found->items[0], sizeof machine->address);
+    }
+    free(found);
+    return known;
 }
 
 bool nsm_is_watched(struct nsm_service *service, const struct machine *machine)

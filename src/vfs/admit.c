@@ -11,6 +11,7 @@
 #include "vfs/export_internal.h"
 #include "vfs/internal.h"
 #include "vfs/mounts.h"
+#include "vfs/outside.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -423,11 +424,9 @@ static const struct export_place *find_place(const struct export_set *set, const
 /* Whether the path leads to something on the export's mount: nothing is mounted in between. */
 static int check_uncovered(const struct vfs_export *export, const char *path)
 {
-    struct statx there;
-    if (statx(AT_FDCWD, path, AT_NO_AUTOMOUNT, STATX_MNT_ID, &there) != 0) {
-        return -errno;
-    }
-    return there.stx_mnt_id == export->origin_id ? 0 : -EACCES;
+    struct outside_look look;
+    int err = outside_look(path, &look);
+    return err != 0 ? err : look.mount_id == export->origin_id ? 0 : -EACCES;
 }
 
 /* A directory below the export's root, as root: MNT is answered before users are known. */
@@ -459,11 +458,11 @@ int admit_walk(struct vfs_export *export, const char *path, struct vfs_object **
 /* Whether the path of a place leads to what is open. */
 static int check_place(const struct export_place *place)
 {
-    struct stat st;
+    struct outside_look look;
     if (place->export != NULL) {
         return volume_is_at(place->export, place->path) ? 0 : -EBUSY;
     }
-    bool is_there = stat(place->path, &st) == 0 && S_ISDIR(st.st_mode);
+    bool is_there = outside_look(place->path, &look) == 0 && look.is_directory;
     return is_there && !place->is_unusable ? -EBUSY : -ENOENT;
 }
 
@@ -506,6 +505,7 @@ static int choose_by_name(struct vfs *vfs, const char *path, const struct sockad
 int admit_path(struct vfs *vfs, struct vfs_bytes path, const struct sockaddr *peer,
                char real[PATH_MAX], int *missing, struct vfs_export **export)
 {
+    struct outside_look look;
     char text[PATH_MAX];
     int err = path_copy(path, text);
     if (err == 0) {
@@ -515,12 +515,12 @@ int admit_path(struct vfs *vfs, struct vfs_bytes path, const struct sockaddr *pe
         return err;
     }
     cred_take_root();
-    bool exists = realpath(text, real) != NULL;
-    *missing = exists ? 0 : -errno;
-    err = choose(vfs, exists ? real : text, peer, export);
+    *missing = outside_look(text, &look);
+    strcpy(real, *missing == 0 ? look.real : text);
+    err = choose(vfs, real, peer, export);
     if (err == -EBUSY || (err == -ENOMEDIUM && mounts_changed(vfs->mounts_fd))) {
         vfs_refresh(vfs);
-        err = choose(vfs, exists ? real : text, peer, export);
+        err = choose(vfs, real, peer, export);
     }
     return err == -EBUSY ? -ENOENT : err == -ENOMEDIUM ? -EACCES : err;
 }

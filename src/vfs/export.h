@@ -24,11 +24,11 @@
 #define EXPORT_CLIENT_BYTES_MAX 255U /* MNTNAMLEN, RFC 1813 §5.1.1 */
 #define EXPORT_ENTRY_COUNT_MAX 4096U
 #define EXPORT_CLIENT_COUNT_MAX 4096U    /* of one entry */
-#define EXPORT_RESOLVED_COUNT_MAX 65536U /* addresses behind one name or netgroup */
 #define EXPORT_PROBLEM_COUNT_MAX 1000U
 #define EXPORT_ASYNC_WINDOW_MS_MAX 60000U
 
 struct export_peer;
+struct outside_files;
 
 /* What one client may do on one export. */
 struct export_options {
@@ -125,6 +125,10 @@ int export_table_add_text(struct export_table *table, const char *file, const ch
  * is a fatal problem too. */
 int export_table_add_file(struct export_table *table, const char *file,
                           struct export_problems *problems) MUST_USE;
+
+/* The same for files that are open (vfs/outside.h), whose descriptors it takes over. */
+int export_table_add_files(struct export_table *table, const struct outside_files *files,
+                           struct export_problems *problems) MUST_USE;
 
 /* Adds "DIR", "DIR(options)" or "DIR CLIENT(options) ..." as given on the command line; a DIR alone
  * or DIR(options) with no client is given to localhost only (127.0.0.0/8 and ::1); the command

@@ -58,9 +58,6 @@ void export_table_join(struct export_context *context, const char *path,
 /* Whether a name fits a pattern with * ? [...]. */
 bool export_pattern_fits(const char *pattern, const char *name);
 
-/* Whether a host of this name is in a netgroup; NULL: any host. May take long. */
-bool export_netgroup_has(const char *group, const char *name);
-
 /* ::ffff:0:0/96, where IPv4 is kept. */
 extern const uint8_t export_ipv4_prefix[12];
 

@@ -6,93 +6,29 @@
  * reverse zone could write any name into it.
  */
 #include "vfs/export_internal.h"
+#include "vfs/outside.h"
 
-#include <arpa/inet.h>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define HOST_BUFFER_BYTES 16384
-
-static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
+static void find_names(struct export_peer *peer, const struct sockaddr *address)
 {
-    uint8_t address_a[16], address_b[16];
+    struct outside_names *found = malloc(sizeof *found);
+    uint8_t key[16];
 
-    return export_address(a, address_a) && export_address(b, address_b) &&
-           memcmp(address_a, address_b, 16) == 0;
-}
-
-static bool leads_back(const char *name, const struct sockaddr *peer)
-{
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *list = NULL;
-    bool found = false;
-
-    if (getaddrinfo(name, NULL, &hints, &list) != 0) {
-        return false;
+    if (found == NULL || !export_address(address, key) || outside_names(key, found) != 0) {
+        free(found);
+        return;
     }
-    for (const struct addrinfo *ai = list; ai != NULL && !found; ai = ai->ai_next) {
-        found = same_address(ai->ai_addr, peer);
-    }
-    freeaddrinfo(list);
-    return found;
-}
-
-static void add_name(struct export_peer *peer, const char *name)
-{
-    for (uint32_t i = 0; i < peer->name_count; i++) {
-        if (strcasecmp(peer->names[i], name) == 0) {
-            return;
-        }
-    }
-    if (peer->name_count < EXPORT_PEER_NAME_COUNT_MAX && name[0] != '\0') {
-        char *copy = strdup(name);
+    (void)snprintf(peer->unproven, sizeof peer->unproven, "%s", found->unproven);
+    for (uint32_t i = 0; i < found->count && i < EXPORT_PEER_NAME_COUNT_MAX; i++) {
+        char *copy = strdup(found->names[i]);
         peer->names[peer->name_count] = copy;
         peer->name_count += copy != NULL ? 1 : 0;
     }
-}
-
-/* Other names that /etc/hosts, NIS or DNS have for it. */
-static void add_aliases(struct export_peer *peer)
-{
-    struct hostent host, *found = NULL;
-    char buffer[HOST_BUFFER_BYTES];
-    int error;
-
-    if (gethostbyname_r(peer->names[0], &host, buffer, sizeof buffer, &found, &error) != 0 ||
-        found == NULL) {
-        return;
-    }
-    add_name(peer, found->h_name);
-    for (char **alias = found->h_aliases; *alias != NULL; alias++) {
-        add_name(peer, *alias);
-    }
-}
-
-static socklen_t address_size(const struct sockaddr *address)
-{
-    return address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                          : sizeof(struct sockaddr_in);
-}
-
-static void find_names(struct export_peer *peer, const struct sockaddr *address)
-{
-    char name[NI_MAXHOST];
-
-    if (getnameinfo(address, address_size(address), name, sizeof name, NULL, 0, NI_NAMEREQD) != 0) {
-        return;
-    }
-    if (!leads_back(name, address)) {
-        (void)snprintf(peer->unproven, sizeof peer->unproven, "%.255s", name);
-        return;
-    }
-    add_name(peer, name);
-    if (peer->name_count > 0) {
-        add_aliases(peer);
-    }
+    free(found);
 }
 
 static char lower(char c)
@@ -165,47 +101,20 @@ static bool fits_pattern(const struct export_peer *peer, const char *pattern)
     return false;
 }
 
-/*
- * exports(5): "Only the host part of each netgroup member is considered. Empty host parts or those
- * containing a single dash are ignored." innetgr(3) has another opinion of empty ones, they fit
- * every host: its yes is looked into. The list is one per process.
- */
-bool export_netgroup_has(const char *group, const char *name)
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    char buffer[4096];
-    char *host, *user, *domain;
-    bool found = false;
-
-    if (name != NULL && innetgr(group, name, NULL, NULL) != 1) {
-        return false;
-    }
-    pthread_mutex_lock(&lock);
-    if (setnetgrent(group) == 1) {
-        while (!found && getnetgrent_r(&host, &user, &domain, buffer, sizeof buffer) == 1) {
-            found = host != NULL && *host != '\0' && strcmp(host, "-") != 0 &&
-                    (name == NULL || strcasecmp(host, name) == 0);
-        }
-    }
-    endnetgrent();
-    pthread_mutex_unlock(&lock);
-    return found;
-}
-
 /* As nfs-utils has it: by each name, and by the first without its domain. */
 static bool is_in_netgroup(const struct export_peer *peer, const char *group)
 {
     char label[NI_MAXHOST];
 
     for (uint32_t i = 0; i < peer->name_count; i++) {
-        if (export_netgroup_has(group, peer->names[i])) {
+        if (outside_netgroup(group, peer->names[i])) {
             return true;
         }
     }
     if (peer->name_count > 0) {
         (void)snprintf(label, sizeof label, "%.*s", (int)strcspn(peer->names[0], "."),
                        peer->names[0]);
-        return export_netgroup_has(group, label);
+        return outside_netgroup(group, label);
     }
     return false;
 }

@@ -12,12 +12,12 @@
  * 3. Memory is bounded by the size of the text and the limits in export.h.
  */
 #include "vfs/export_internal.h"
+#include "vfs/outside.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct reader {
     struct export_context context; /* its line is the line of the last word */
@@ -446,6 +446,21 @@ int export_table_add_text(struct export_table *table, const char *file, const ch
     return export_context_result(&reader.context);
 }
 
+/* Where a path leads that may be relative. real may be NULL. 0 or -errno. */
+static int look_at(const char *text, bool is_directory, char real[PATH_MAX])
+{
+    struct outside_look look;
+
+    int err = outside_look(text, &look);
+    if (err == 0 && is_directory && !look.is_directory) {
+        err = -ENOTDIR;
+    }
+    if (err == 0 && real != NULL) {
+        memcpy(real, look.real, sizeof look.real);
+    }
+    return err;
+}
+
 /* The DIR of an argument, made absolute. */
 static void take_argument_path(struct export_context *context, const char *text, struct line *line)
 {
@@ -458,9 +473,12 @@ static void take_argument_path(struct export_context *context, const char *text,
     }
     if (text[0] == '/') {
         strcpy(path, text);
-    } else if (realpath(text, path) == NULL) {
-        export_error(context, "cannot find directory '%s': %s", text, strerror(errno));
-        return;
+    } else {
+        int err = look_at(text, false, path);
+        if (err != 0) {
+            export_error(context, "cannot find directory '%s': %s", text, strerror(-err));
+            return;
+        }
     }
     take_path(context, path, line);
 }
@@ -525,14 +543,6 @@ static bool blanks_around_brackets(struct export_context *context, const char *a
     return no_client || slipped;
 }
 
-/* Is the argument as it stands a directory? Then a blank in it parts nothing. */
-static bool is_directory(const char *argument)
-{
-    struct stat st;
-
-    return stat(argument, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 int export_table_add_argument(struct export_table *table, const char *argument,
                               struct export_problems *problems)
 {
@@ -548,7 +558,8 @@ int export_table_add_argument(struct export_table *table, const char *argument,
     if (reader.word == NULL) {
         return -ENOMEM;
     }
-    if (is_directory(argument)) {
+    /* A directory as it stands? Then a blank in it parts nothing. */
+    if (look_at(argument, true, NULL) == 0) {
         take_argument_path(&reader.context, argument, &line);
     } else if (!blanks_around_brackets(&reader.context, argument)) {
         parse_argument(&reader, &line);

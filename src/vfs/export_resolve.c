@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names to addresses, once, when the table is made: a request never waits for DNS. The part of
- * exports that asks the machine (getaddrinfo(3), NSS netgroups, is this a directory) and not only
- * bytes.
+ * exports that asks the machine (vfs/outside.h) and not only bytes.
  */
 #include "vfs/export_internal.h"
+#include "vfs/outside.h"
 
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static void sort_unique(struct export_client *client)
 {
@@ -31,32 +30,23 @@ static void sort_unique(struct export_client *client)
 /* Appends the addresses of a host; 0 or the error of getaddrinfo. */
 static int add_host(struct export_context *context, struct export_client *client, const char *host)
 {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *list = NULL;
+    struct outside_addresses *found = malloc(sizeof *found);
 
-    int error = getaddrinfo(host, NULL, &hints, &list);
-    if (error != 0) {
-        return error;
-    }
-    for (const struct addrinfo *ai = list; ai != NULL; ai = ai->ai_next) {
-        uint8_t address[16];
-        if (!export_address(ai->ai_addr, address)) {
-            continue;
-        }
-        if (client->resolved_count == EXPORT_RESOLVED_COUNT_MAX) {
-            export_warning(context, "'%s' has more than %u addresses; the others are left out",
-                           client->text, EXPORT_RESOLVED_COUNT_MAX);
-            break;
-        }
+    int error = found != NULL ? outside_addresses(host, found) : EAI_MEMORY;
+    for (uint32_t i = 0; error == 0 && i < found->count; i++) {
         void *resolved = client->resolved;
         if (!export_grow(context, &resolved, client->resolved_count, 16)) {
             break;
         }
         client->resolved = resolved;
-        memcpy(client->resolved[client->resolved_count++], address, 16);
+        memcpy(client->resolved[client->resolved_count++], found->items[i], 16);
     }
-    freeaddrinfo(list);
-    return 0;
+    if (error == 0 && found->count == OUTSIDE_ADDRESS_COUNT_MAX) {
+        export_warning(context, "'%s' has %u addresses or more; the others are left out",
+                       client->text, OUTSIDE_ADDRESS_COUNT_MAX);
+    }
+    free(found);
+    return error;
 }
 
 static void resolve_host(struct export_context *context, struct export_client *client)
@@ -73,7 +63,7 @@ static void resolve_host(struct export_context *context, struct export_client *c
 /* Who is in it is asked per client, see export_names.c. */
 static void check_netgroup(struct export_context *context, const struct export_client *client)
 {
-    if (!export_netgroup_has(client->text + 1, NULL)) {
+    if (!outside_netgroup(client->text + 1, NULL)) {
         export_warning(context,
                        "netgroup '%s' matches nobody: no host in it, or no such netgroup (try "
                        "`getent netgroup %s`; nsswitch.conf(5) says where it is looked for)",
@@ -133,18 +123,18 @@ static void place_of(struct export_context *context, const struct export_entry *
     context->line_is_bad = false;
 }
 
-/* A line for a directory inside an export takes nothing away from the clients of the outer one. */
-static void warn_of_nested(struct export_context *context, const struct export_entry *inner)
+/* A line for a directory inside an export takes nothing away from the clients of the outer one.
+ * devices: of the entries. */
+static void warn_of_nested(struct export_context *context, uint32_t number, const uint64_t *devices)
 {
     const struct export_table *table = context->table;
-    struct stat inner_st, outer_st;
+    const struct export_entry *inner = &table->entries[number];
 
     for (uint32_t i = 0; i < table->entry_count; i++) {
         const struct export_entry *outer = &table->entries[i];
         size_t bytes = strcmp(outer->path, "/") == 0 ? 0 : strlen(outer->path);
         if (outer != inner && strncmp(outer->path, inner->path, bytes) == 0 &&
-            inner->path[bytes] == '/' && stat(inner->path, &inner_st) == 0 &&
-            stat(outer->path, &outer_st) == 0 && outer_st.st_dev == inner_st.st_dev &&
+            inner->path[bytes] == '/' && devices[i] == devices[number] &&
             !gives_the_same(outer, inner)) {
             place_of(context, inner);
             export_warning(context,
@@ -156,29 +146,45 @@ static void warn_of_nested(struct export_context *context, const struct export_e
     }
 }
 
+/* Whether the entry's path leads to a directory; if so, on which device. */
+static bool check_directory(struct export_context *context, const struct export_entry *entry,
+                            struct outside_look *look)
+{
+    place_of(context, entry);
+    int err = outside_look(entry->path, look);
+    if (err != 0) {
+        export_error(context, "cannot export %s: %s", entry->path, strerror(-err));
+    } else if (!look->is_directory) {
+        export_error(context, "cannot export %s: it is no directory", entry->path);
+    }
+    return !context->line_is_bad;
+}
+
 int export_table_check_directories(struct export_table *table, struct export_problems *problems)
 {
     struct export_context context = {.table = table, .problems = problems};
+    struct outside_look *look = malloc(sizeof *look);
+    uint64_t *devices = calloc(table->entry_count + 1, sizeof *devices);
     uint32_t kept = 0;
 
+    if (look == NULL || devices == NULL) {
+        free(look);
+        free(devices);
+        return -ENOMEM;
+    }
     for (uint32_t i = 0; i < table->entry_count; i++) {
-        struct export_entry *entry = &table->entries[i];
-        struct stat st;
-        place_of(&context, entry);
-        if (stat(entry->path, &st) != 0) {
-            export_error(&context, "cannot export %s: %s", entry->path, strerror(errno));
-        } else if (!S_ISDIR(st.st_mode)) {
-            export_error(&context, "cannot export %s: it is no directory", entry->path);
-        }
-        if (context.line_is_bad) {
-            export_entry_free(entry);
+        if (check_directory(&context, &table->entries[i], look)) {
+            devices[kept] = look->dev;
+            table->entries[kept++] = table->entries[i];
         } else {
-            table->entries[kept++] = *entry;
+            export_entry_free(&table->entries[i]);
         }
     }
     table->entry_count = kept;
     for (uint32_t i = 0; i < kept; i++) {
-        warn_of_nested(&context, &table->entries[i]);
+        warn_of_nested(&context, i, devices);
     }
+    free(look);
+    free(devices);
     return export_context_result(&context);
 }

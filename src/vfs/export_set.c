@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "vfs/internal.h"
 #include "vfs/mounts.h"
+#include "vfs/outside.h"
 
 #include <errno.h>
 #include <linux/openat2.h>
@@ -15,7 +16,6 @@
 
 #define RELEASE_WAIT_MS 10
 #define RELEASE_WAITS_MAX 300
-#define STATE_DEPTH_MAX 256 /* directories above the state directory */
 
 struct builder {
     struct vfs *vfs;
@@ -131,38 +131,19 @@ static int add_rule(struct builder *builder, struct export_place *place,
     return 0;
 }
 
-static bool contains(const struct vfs_export *export, const struct stat *dir)
-{
-    return export->dev == dir->st_dev && export->ino == dir->st_ino;
-}
-
 /* Whoever can read the state directory can make handles. -EPERM: it lies in the export. */
 static int keep_state_out(struct builder *builder, const struct vfs_export *export)
 {
-    const char *state = builder->vfs->options.state_dir;
-    struct stat st, up_st;
-    int err = 0;
-    int fd = open(state, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    for (int depth = 0; fd >= 0 && err == 0 && depth < STATE_DEPTH_MAX; depth++) {
-        int up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (fstat(fd, &st) == 0 && contains(export, &st)) {
-            err = err_set(builder->err, -EPERM,
-                          "the state directory %s lies in the export %s, where clients could read "
-                          "the key of all file handles; choose another with --state DIR",
-                          state, export->path);
-        }
-        bool is_top = up < 0 || (fstat(up, &up_st) == 0 && up_st.st_dev == st.st_dev &&
-                                 up_st.st_ino == st.st_ino);
-        close(fd);
-        fd = up;
-        if (is_top) {
-            break;
+    const struct vfs_state *state = &builder->vfs->state;
+    for (uint32_t i = 0; i < state->above_count; i++) {
+        if (state->above[i].dev == export->dev && state->above[i].ino == export->ino) {
+            return err_set(builder->err, -EPERM,
+                           "the state directory %s lies in the export %s, where clients could "
+                           "read the key of all file handles; choose another with --state DIR",
+                           builder->vfs->options.state_dir, export->path);
         }
     }
-    if (fd >= 0) {
-        close(fd);
-    }
-    return err;
+    return 0;
 }
 
 /* The one that is open already, if that is as good. Takes fresh over. */
@@ -420,13 +401,15 @@ static int add_crossings(struct builder *builder, uint32_t lower)
 /* exports(5), mountpoint: only while something is mounted there. */
 static bool is_mounted(const struct builder *builder, const char *path)
 {
-    char *real = realpath(path, NULL);
+    struct outside_look look;
     bool found = false;
-    for (uint32_t i = 0; real != NULL && i < builder->mounts.count; i++) {
-        const struct mount *mount = &builder->mounts.items[i];
-        found = found || (!mount->is_autofs && strcmp(mount->path, real) == 0);
+    if (outside_look(path, &look) != 0) {
+        return false;
     }
-    free(real);
+    for (uint32_t i = 0; i < builder->mounts.count; i++) {
+        const struct mount *mount = &builder->mounts.items[i];
+        found = found || (!mount->is_autofs && strcmp(mount->path, look.real) == 0);
+    }
     return found;
 }
 
@@ -481,7 +464,7 @@ int export_set_build(struct vfs *vfs, struct export_table *table, bool strict,
     atomic_init(&builder.set->ref_count, 1);
     builder.set->table = export_table_get(table);
     builder.old = vfs->set != NULL ? export_set_get(vfs) : NULL;
-    int error = mounts_read(&builder.mounts);
+    int error = mounts_read(vfs->mounts_fd, &builder.mounts);
     if (error != 0) {
         err_set(err, error, "cannot read what is mounted: %s", strerror(-error));
     } else {

@@ -2,17 +2,13 @@
 /* The table and the list of problems as containers; files into text; lines into entries. */
 #include "vfs/export_internal.h"
 
-#include <dirent.h>
+#include "vfs/outside.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#define FILE_DEFAULT "/etc/exports"
-#define DIRECTORY "/etc/exports.d"
-#define SUFFIX ".exports"
 
 struct export_table *export_table_new(void)
 {
@@ -413,20 +409,20 @@ static int read_all(int fd, char **text, size_t *text_bytes)
     }
 }
 
-static int add_one_file(struct export_table *table, const char *file,
+/* Takes the descriptor over. */
+static int add_one_file(struct export_table *table, const struct outside_file *file,
                         struct export_problems *problems)
 {
-    struct export_context context = {.table = table, .problems = problems, .file = file};
+    struct export_context context = {.table = table, .problems = problems, .file = file->name};
     char *text = NULL;
     size_t text_bytes = 0;
 
-    int fd = open(file, O_RDONLY | O_CLOEXEC);
-    int err = fd < 0 ? -errno : read_all(fd, &text, &text_bytes);
-    if (fd >= 0) {
-        close(fd);
+    int err = file->fd < 0 ? file->fd : read_all(file->fd, &text, &text_bytes);
+    if (file->fd >= 0) {
+        close(file->fd);
     }
     if (err == 0) {
-        err = export_table_add_text(table, file, text, text_bytes, problems);
+        err = export_table_add_text(table, file->name, text, text_bytes, problems);
     } else if (err == -EFBIG) {
         export_error(&context, "larger than %u bytes: this is no exports file",
                      EXPORT_FILE_BYTES_MAX);
@@ -437,41 +433,33 @@ static int add_one_file(struct export_table *table, const char *file,
     return err;
 }
 
-/* exports(5): "/etc/exports.d/": names that end in ".exports" and do not begin with a dot. */
-static int is_export_file(const struct dirent *entry)
+int export_table_add_files(struct export_table *table, const struct outside_files *files,
+                           struct export_problems *problems)
 {
-    size_t bytes = strlen(entry->d_name);
-    size_t suffix_bytes = strlen(SUFFIX);
-
-    return entry->d_name[0] != '.' && bytes > suffix_bytes &&
-           strcmp(entry->d_name + bytes - suffix_bytes, SUFFIX) == 0;
-}
-
-static int add_directory(struct export_table *table, struct export_problems *problems)
-{
-    struct dirent **names = NULL;
-    char path[sizeof DIRECTORY + sizeof names[0]->d_name + 1];
     int error = 0;
 
-    int count = scandir(DIRECTORY, &names, is_export_file, versionsort);
-    for (int i = 0; i < count; i++) {
-        (void)snprintf(path, sizeof path, DIRECTORY "/%s", names[i]->d_name);
-        free(names[i]);
-        int one = error == -ENOMEM ? 0 : add_one_file(table, path, problems);
-        error = one != 0 && error != -ENOMEM ? one : error;
+    for (uint32_t i = 0; i < files->count; i++) {
+        int one = add_one_file(table, &files->items[i], problems);
+        error = error == 0 || one == -ENOMEM ? one : error;
     }
-    free(names);
     return error;
 }
 
 int export_table_add_file(struct export_table *table, const char *file,
                           struct export_problems *problems)
 {
-    int error = add_one_file(table, file, problems);
+    struct export_context context = {.table = table, .problems = problems, .file = file};
+    struct outside_files *files = malloc(sizeof *files);
 
-    if (strcmp(file, FILE_DEFAULT) != 0 || error == -ENOMEM) {
-        return error;
+    if (files == NULL) {
+        return -ENOMEM;
     }
-    int more = add_directory(table, problems);
-    return error != 0 ? error : more;
+    int error = outside_files(file, files);
+    if (error != 0) {
+        export_error(&context, "cannot read: %s", strerror(-error));
+    } else {
+        error = export_table_add_files(table, files, problems);
+    }
+    free(files);
+    return error;
 }

@@ -9,20 +9,15 @@
  */
 #include "vfs/ask.h"
 #include "vfs/internal.h"
+#include "vfs/outside.h"
 
 #include "base/log.h"
 
 #include <errno.h>
-#include <grp.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define PASSWD_BYTES_MIN 1024U
-#define PASSWD_BYTES_MAX (1U << 20)
-#define FIRST_COUNT 64
-#define ASKED_COUNT_MAX 65536 /* NGROUPS_MAX */
+_Static_assert(GROUP_COUNT_MAX <= OUTSIDE_GROUP_COUNT_MAX, "all that count are told");
 
 struct group_list {
     uint32_t number; /* of this answer; no other has it */
@@ -32,46 +27,7 @@ struct group_list {
 
 static atomic_uint_fast32_t number_last;
 
-/* The name and the first group of a user; the name is freed by the caller. NULL: there is none. */
-static char *find_user(uint32_t uid, gid_t *gid)
-{
-    char *name = NULL;
-    for (size_t bytes = PASSWD_BYTES_MIN; bytes <= PASSWD_BYTES_MAX; bytes *= 4) {
-        struct passwd user, *found = NULL;
-        char *buffer = malloc(bytes);
-        int error = buffer != NULL ? getpwuid_r(uid, &user, buffer, bytes, &found) : 0;
-        if (found != NULL) {
-            name = strdup(user.pw_name);
-            *gid = user.pw_gid;
-        }
-        free(buffer);
-        if (error != ERANGE) {
-            break;
-        }
-    }
-    return name;
-}
-
-/* All groups of a user: an array to be freed, or NULL. */
-static gid_t *find_gids(const char *name, gid_t gid, int *count)
-{
-    gid_t *gids = NULL;
-    int room = FIRST_COUNT, found;
-    do {
-        free(gids);
-        gids = calloc((size_t)room, sizeof *gids);
-        *count = room;
-        found = gids != NULL ? getgrouplist(name, gid, gids, count) : 0;
-        room = *count > room ? *count : 2 * room;
-    } while (found < 0 && room <= ASKED_COUNT_MAX);
-    if (gids == NULL || found < 0) {
-        free(gids);
-        return NULL;
-    }
-    return gids;
-}
-
-static struct group_list *list_of(uint32_t uid, const gid_t *gids, uint32_t count)
+static struct group_list *list_of(uint32_t uid, const uint32_t *gids, uint32_t count)
 {
     static struct log_limit limit;
     if (count > GROUP_COUNT_MAX) {
@@ -92,16 +48,15 @@ static struct group_list *list_of(uint32_t uid, const gid_t *gids, uint32_t coun
 /* For ask: a key is a uid and zeros. */
 static void *find_groups(void *arg, const uint8_t key[ASK_KEY_BYTES])
 {
+    struct outside_groups *found = malloc(sizeof *found);
+    struct group_list *list = NULL;
     uint32_t uid;
-    gid_t gid = 0;
-    int count = 0;
     (void)arg;
     memcpy(&uid, key, sizeof uid);
-    char *name = find_user(uid, &gid);
-    gid_t *gids = name != NULL ? find_gids(name, gid, &count) : NULL;
-    struct group_list *list = gids != NULL ? list_of(uid, gids, (uint32_t)count) : NULL;
-    free(gids);
-    free(name);
+    if (found != NULL && outside_groups(uid, found) == 0) {
+        list = list_of(uid, found->gids, found->count);
+    }
+    free(found);
     return list;
 }
 

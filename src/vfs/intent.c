@@ -15,6 +15,7 @@
  */
 #include "vfs/export_set.h"
 #include "vfs/internal.h"
+#include "vfs/outside.h"
 
 #include "base/log.h"
 
@@ -359,7 +360,7 @@ static int open_file(const struct joining *joining, struct vfs_export *export, c
 {
     if (strcmp(wish, VFS_JOURNAL_AUTO) != 0) {
         snprintf(path, VFS_JOURNAL_PATH_BYTES_MAX, "%s", wish);
-        return log_file_open(AT_FDCWD, wish);
+        return outside_journal(wish);
     }
     struct vfs_export *home = find_home(joining, export);
     snprintf(path, VFS_JOURNAL_PATH_BYTES_MAX, "%s/" HIDDEN_NAME "/" LOG_NAME, home->path);
@@ -469,12 +470,12 @@ static bool can_have_log(const struct joining *joining, const struct vfs_export 
                    export->path);
         return false;
     }
-    if (!volume_has_journal(export->mount_fd) && is_auto) {
+    if (!export->has_journal && is_auto) {
         log_notice("%s: its file system has no journal of its own: each change is synced by itself",
                    export->path);
         return false;
     }
-    if (!volume_has_journal(export->mount_fd)) {
+    if (!export->has_journal) {
         log_warning("%s: its file system has no journal of its own: a power cut may take from it "
                     "what the log relies on",
                     export->path);

@@ -9,20 +9,13 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define DEVICES "/dev/"
 #define NEW_SUFFIX ".new"
 /* A log that nobody has asked for takes no more of what is free than one part of so many. */
 #define FREE_PARTS_MIN 4U
 
 int log_file_open(int dir_fd, const char *name)
 {
-    /* What an admin names may be a link, as in /dev/disk; in an export we follow none. */
-    const int flags = O_RDWR | O_CLOEXEC | (dir_fd == AT_FDCWD ? 0 : O_NOFOLLOW);
-    int fd = openat(dir_fd, name, flags);
-    /* A device that is not there is no reason to make a file of that name. */
-    if (fd < 0 && errno == ENOENT && strncmp(name, DEVICES, sizeof DEVICES - 1) != 0) {
-        fd = openat(dir_fd, name, flags | O_CREAT, 0600);
-    }
+    int fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     return fd >= 0 ? fd : -errno;
 }
 

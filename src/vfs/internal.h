@@ -34,6 +34,7 @@
 #define SHARD_COUNT 64U
 #define DIR_LOCK_COUNT 64U
 #define LSN_PENDING UINT64_MAX
+#define STATE_DEPTH_MAX 256U
 
 /* An empty inode with a name in the pool. */
 struct pool_inode {
@@ -74,7 +75,9 @@ struct vfs_export {
     atomic_uint ref_count;
     char *path;                /* when it was opened; without symbolic links */
     int tree_fd;               /* O_PATH: where paths below the export start */
+    uint32_t outside_place;    /* what outside_open gave */
     bool is_clone;             /* of the mount: nothing is mounted on it */
+    bool has_journal;          /* its file system: see vfs/outside.h */
     int mount_fd;              /* O_RDONLY: what open_by_handle_at and syncfs want */
     int mount_id;              /* a name that leads to another mount is not followed */
     uint64_t origin_id;        /* of the mount it was found on, STATX_MNT_ID */
@@ -175,6 +178,12 @@ struct name_entry;
 struct vfs_state {
     uint8_t key[SIPHASH_KEY_BYTES]; /* of handles; the same for ever */
     uint64_t starts;                /* how often a server started with this state */
+    /* The state directory and those above it, when the server started. */
+    uint32_t above_count;
+    struct {
+        dev_t dev;
+        ino_t ino;
+    } above[STATE_DEPTH_MAX];
 };
 
 /* The thread that fills the pools, and lets go of exports with a log. */
@@ -279,9 +288,6 @@ bool volume_is_at(const struct vfs_export *export, const char *path);
 /* Whether the file system can be written, and is one that the log may be relied upon with: the
  * changes of an inode and of a directory entry reach the disk in order (docs/durability.md). */
 bool volume_keeps_order(int fd);
-/* False for ext2, and ext4 that was made without a journal. Where there is no sysfs to ask, a file
- * system is taken for what it mostly is. */
-bool volume_has_journal(int fd);
 
 /* ---- hidden.c ---- */
 

@@ -49,16 +49,21 @@ static bool read_line(char *line, struct mount *mount)
     return mount->path != NULL;
 }
 
-int mounts_read(struct mounts *mounts)
+int mounts_read(int fd, struct mounts *mounts)
 {
     char *line = NULL;
     size_t line_bytes = 0;
     int err = 0;
 
     *mounts = (struct mounts){0};
-    FILE *file = fopen(MOUNTINFO, "re");
+    int copy = fd < 0 || lseek(fd, 0, SEEK_SET) != 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    FILE *file = copy < 0 ? NULL : fdopen(copy, "r");
     if (file == NULL) {
-        return -errno;
+        err = -errno;
+        if (copy >= 0) {
+            close(copy);
+        }
+        return err;
     }
     while (err == 0 && getline(&line, &line_bytes, file) > 0) {
         struct mount *items =

@@ -19,12 +19,13 @@ struct mounts {
     struct mount *items;
 };
 
-/* 0 or -errno. */
-int mounts_read(struct mounts *mounts) MUST_USE;
+/* fd: from mounts_watch; one thread at a time. 0 or -errno. */
+int mounts_read(int fd, struct mounts *mounts) MUST_USE;
 void mounts_free(struct mounts *mounts);
 const struct mount *mounts_find(const struct mounts *mounts, uint64_t id);
 
-/* A descriptor for the next, or -errno. */
+/* A descriptor for the others, or -errno. It goes on telling what is mounted where it was opened,
+ * whatever the process can see later. */
 int mounts_watch(void) MUST_USE;
 /* Whether anything was mounted or unmounted since this was last asked. */
 bool mounts_changed(int fd);

@@ -132,9 +132,6 @@ struct vfs_options {
     /* Stands in for fsync and its kin (how: enum journal_how), so that tests can make them fail.
      * NULL: the real ones. */
     int (*sync)(void *arg, int fd, int how);
-    /* Clones a mount as open_tree(2) does: a descriptor or -errno. For a server that may not do
-     * that itself any more when exports are read anew. Any thread. NULL: the system call. */
-    int (*open_tree)(void *arg, const char *path);
     void *arg;
 };
 

@@ -6,19 +6,12 @@
 #include "vfs/rehearse.h"
 
 #include "vfs/internal.h"
+#include "vfs/outside.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Without a clone of the mount paths can be shown. */
-static int no_tree(void *arg, const char *path)
-{
-    (void)arg;
-    (void)path;
-    return -EPERM;
-}
 
 static bool is_open(const struct intent *intent, const struct vfs_export *export)
 {
@@ -95,7 +88,7 @@ int vfs_rehearse(struct journal_log *log, struct vfs_rehearsal *rehearsal, struc
                             sizeof(struct vfs_export *));
     int error = vfs == NULL || intent.exports == NULL ? err_set(err, -ENOMEM, "no memory") : 0;
     if (error == 0) {
-        vfs->options.open_tree = no_tree;
+        outside_use(&outside_without_clones, NULL);
         error = add_all(&intent, log, rehearsal, err);
     }
     if (error == 0) {
@@ -104,6 +97,7 @@ int vfs_rehearse(struct journal_log *log, struct vfs_rehearsal *rehearsal, struc
     for (uint32_t i = 0; i < intent.export_count; i++) {
         volume_put(intent.exports[i]);
     }
+    outside_use(&outside_direct, NULL);
     free(intent.exports);
     free(vfs);
     return error;

@@ -121,6 +121,28 @@ static int count_start(int dir_fd, uint64_t *starts)
     return replace(dir_fd, STARTS_FILE, text, (size_t)size, false);
 }
 
+/* Takes dir_fd over. */
+static void note_above(int dir_fd, struct vfs_state *state)
+{
+    struct stat st;
+    state->above_count = 0;
+    while (dir_fd >= 0 && fstat(dir_fd, &st) == 0 && state->above_count < STATE_DEPTH_MAX) {
+        uint32_t last = state->above_count - 1;
+        if (state->above_count > 0 && state->above[last].dev == st.st_dev &&
+            state->above[last].ino == st.st_ino) {
+            break; /* the top */
+        }
+        state->above[state->above_count].dev = st.st_dev;
+        state->above[state->above_count++].ino = st.st_ino;
+        int up = openat(dir_fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        close(dir_fd);
+        dir_fd = up;
+    }
+    if (dir_fd >= 0) {
+        close(dir_fd);
+    }
+}
+
 int state_open(const char *dir, struct vfs_state *state, struct err *err)
 {
     if (mkdir(dir, 0700) != 0 && errno != EEXIST) {
@@ -144,7 +166,7 @@ int state_open(const char *dir, struct vfs_state *state, struct err *err)
             err_set(err, error, "%s/" STARTS_FILE ": %s", dir, strerror(-error));
         }
     }
-    close(dir_fd);
+    note_above(dir_fd, state);
     return error;
 }
 

@@ -15,6 +15,7 @@
  * and moves to another device node.
  */
 #include "vfs/internal.h"
+#include "vfs/outside.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -23,11 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mount.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define UUID_BYTES 16
@@ -133,41 +131,6 @@ bool volume_keeps_order(int fd)
     return magic == EXT4_MAGIC || magic == XFS_MAGIC || magic == BTRFS_MAGIC;
 }
 
-/* "<none>" or a number, in a file that any kernel of the last years has. */
-static bool names_a_task(const char *path)
-{
-    char text[16] = "";
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
-    if (fd >= 0) {
-        close(fd);
-    }
-    return got <= 0 || text[0] != '<';
-}
-
-bool volume_has_journal(int fd)
-{
-    char path[64];
-    char device[PATH_MAX];
-    char task[PATH_MAX + 64];
-    struct stat st;
-    struct statfs fs;
-    bool is_ext = fstatfs(fd, &fs) == 0 && (uint32_t)fs.f_type == EXT4_MAGIC;
-    if (!is_ext || fstat(fd, &st) != 0 || access("/sys/fs/ext4/features", F_OK) != 0) {
-        return true;
-    }
-    snprintf(path, sizeof path, "/sys/dev/block/%u:%u", major(st.st_dev), minor(st.st_dev));
-    if (realpath(path, device) == NULL) {
-        return true;
-    }
-    snprintf(task, sizeof task, "/sys/fs/ext4%s", strrchr(device, '/'));
-    if (access(task, F_OK) != 0) {
-        return false; /* ext2 has the same magic */
-    }
-    snprintf(task, sizeof task, "/sys/fs/ext4%s/journal_task", strrchr(device, '/'));
-    return names_a_task(task);
-}
-
 /* 0: not known. */
 static uint32_t magic_of(int fd)
 {
@@ -207,21 +170,6 @@ static void identify(struct vfs_export *export, const struct file_handle *root, 
     }
 }
 
-static int open_path(struct vfs_export *export, const char *path)
-{
-    const struct vfs_options *options = &export->vfs->options;
-    int fd = options->open_tree != NULL
-                 ? options->open_tree(options->arg, path)
-                 : (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    int error = options->open_tree != NULL ? -fd : errno;
-    export->is_clone = fd >= 0;
-    if (fd < 0 && (error == EPERM || error == ENOSYS || error == EINVAL)) {
-        fd = open(path, O_PATH | O_CLOEXEC);
-        error = errno;
-    }
-    return fd < 0 ? -error : fd;
-}
-
 /* The root's handle, and proof that handles work here. */
 static int open_root_handle(struct vfs_export *export, union handle_kernel *root, struct err *err)
 {
@@ -253,31 +201,29 @@ static int open_root_handle(struct vfs_export *export, union handle_kernel *root
     return 0;
 }
 
-/* Which directory a path leads to, and on which mount. */
-static int look_at(const char *path, struct statx *st)
+/* The path, without symbolic links from then on, and its descriptors. */
+static int open_directory(struct vfs_export *export, const char *path, struct err *err)
 {
-    return statx(AT_FDCWD, path, AT_NO_AUTOMOUNT, STATX_INO | STATX_TYPE | STATX_MNT_ID, st) == 0
-               ? 0
-               : -errno;
-}
-
-static dev_t dev_of(const struct statx *st)
-{
-    return makedev(st->stx_dev_major, st->stx_dev_minor);
-}
-
-static int open_directory(struct vfs_export *export, struct err *err)
-{
-    const char *path = export->path;
-    struct statx there;
-    struct stat st;
+    struct outside_tree tree;
     struct statvfs fs;
-    int error = look_at(path, &there);
-    if (error == 0) {
-        error = export->tree_fd = open_path(export, path);
+    struct stat st;
+    int error = outside_open(path, &tree);
+    if (error == -ELOOP) {
+        return err_set(err, error,
+                       "cannot export %s: the way there is a symbolic link that lies in an export, "
+                       "where clients could change it, or one that leads in a circle",
+                       path);
     }
-    if (error < 0) {
+    if (error != 0) {
         return err_set(err, error, "cannot export %s: %s", path, strerror(-error));
+    }
+    export->tree_fd = tree.fd;
+    export->is_clone = tree.is_clone;
+    export->has_journal = tree.has_journal;
+    export->outside_place = tree.place;
+    export->path = strdup(tree.look.real);
+    if (export->path == NULL) {
+        return err_set(err, -ENOMEM, "no memory for the export %s", path);
     }
     if (fstat(export->tree_fd, &st) != 0) {
         return err_set(err, -errno, "cannot export %s: %s", path, strerror(errno));
@@ -285,12 +231,12 @@ static int open_directory(struct vfs_export *export, struct err *err)
     if (!S_ISDIR(st.st_mode)) {
         return err_set(err, -ENOTDIR, "cannot export %s: it is not a directory", path);
     }
-    if (st.st_dev != dev_of(&there) || st.st_ino != there.stx_ino) {
+    if (st.st_dev != tree.look.dev || st.st_ino != tree.look.ino) {
         return err_set(err, -ESTALE, "cannot export %s: it changed while it was opened", path);
     }
     export->dev = st.st_dev;
     export->ino = st.st_ino;
-    export->origin_id = there.stx_mnt_id;
+    export->origin_id = tree.look.mount_id;
     export->mount_fd = openat(export->tree_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (export->mount_fd < 0 || fstatvfs(export->mount_fd, &fs) != 0) {
         return err_set(err, -errno, "cannot export %s: %s", path, strerror(errno));
@@ -310,10 +256,7 @@ int volume_open(struct vfs *vfs, const char *path, const uint8_t *fsid, struct v
     *export =
         (struct vfs_export){.vfs = vfs, .tree_fd = -1, .mount_fd = -1, .hidden = {-1, -1, -1, -1}};
     atomic_init(&export->ref_count, 1);
-    export->path = realpath(path, NULL);
-    int error = export->path == NULL
-                    ? err_set(err, -errno, "cannot export %s: %s", path, strerror(errno))
-                    : open_directory(export, err);
+    int error = open_directory(export, path, err);
     if (error == 0) {
         error = open_root_handle(export, &root, err);
     }
@@ -358,6 +301,7 @@ void volume_put(struct vfs_export *export)
     }
     if (export->tree_fd >= 0) {
         close(export->tree_fd);
+        outside_release(export->outside_place);
     }
     free(export->wish);
     free(export->path);
@@ -371,7 +315,7 @@ bool volume_is_same(const struct vfs_export *a, const struct vfs_export *b)
 
 bool volume_is_at(const struct vfs_export *export, const char *path)
 {
-    struct statx st;
-    return look_at(path, &st) == 0 && st.stx_mnt_id == export->origin_id &&
-           dev_of(&st) == export->dev && st.stx_ino == export->ino;
+    struct outside_look look;
+    return outside_look(path, &look) == 0 && look.mount_id == export->origin_id &&
+           look.dev == export->dev && look.ino == export->ino;
 }

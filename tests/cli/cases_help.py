@@ -44,6 +44,7 @@ def bad_options_of_serve_are_named(_):
             (['--port', '', '/srv'], ['--port']),
             (['--portmap', 'maybe', '/srv'], ['maybe', 'auto']),
             (['--log-level', 'loud', '/srv'], ['loud', 'debug']),
+            (['--sandbox', 'maybe', '/srv'], ['maybe', 'auto']),
             (['--state', '', '/srv'], ['--state']),
             (['--exports', 'a', '--exports', 'b'], ['--exports']),
             (['--bind', '127.0.0.1'] * 17 + ['/srv'], ['--bind']),

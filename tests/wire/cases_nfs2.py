@@ -503,7 +503,7 @@ def what_cannot_be_made_durable_is_an_error():
         return
     for options, right in (('sync', nfs.IO), ('async', nfs.OK)):
         server = nfs.Server(options=f'rw,{options},no_root_squash,insecure')
-        sign = os.path.join(server.work, 'sign')
+        sign = os.path.join(server.state, 'sign')  # which the server sees
         asan = os.environ.get('ASAN_OPTIONS', '') + ':verify_asan_link_order=0'
         server.prefix = ['env', f'LD_PRELOAD={library}', f'FAILSYNC_WHILE={sign}',
                          f'ASAN_OPTIONS={asan}']

@@ -364,7 +364,7 @@ def a_list_that_is_not_durable_is_an_error():
             server.log_inside()
         else:
             server.arguments += ['--journal', 'off']
-        sign = os.path.join(server.work, 'sign')
+        sign = os.path.join(server.state, 'sign')  # which the server sees
         asan = os.environ.get('ASAN_OPTIONS', '') + ':verify_asan_link_order=0'
         server.prefix = ['env', f'LD_PRELOAD={library}', f'FAILSYNC_WHILE={sign}',
                          f'ASAN_OPTIONS={asan}']

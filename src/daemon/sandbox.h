@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the server may still do once it serves: the kernel's filters, on top of the jail (jail.h)
+ * and of few capabilities (privs.h). holdfast-serve(8), "Privileges", says what that keeps out and
+ * what it does not.
+ *
+ * A system call that the server never makes ends it, if it is one that only somebody else's code
+ * would make: whoever runs code in here must not go on, and a service manager starts the server
+ * again. Everything else that is not on the list fails with EPERM: should a library call it on some
+ * other machine, one request fails, and not the service.
+ */
+#ifndef DAEMON_SANDBOX_H
+#define DAEMON_SANDBOX_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+
+/* Whether this build can have filters: what checks memory at run time needs calls that they
+ * forbid. */
+bool sandbox_is_possible(void);
+
+/* Landlock: files are reached below the root alone, and no process outside gets a signal. Called
+ * in the jail, by the only thread. 0; -EOPNOTSUPP: not with this kernel; another -errno. */
+int sandbox_begin(void) MUST_USE;
+/* seccomp, for all threads. 0 or -errno. */
+int sandbox_close(void) MUST_USE;
+
+#endif
