@@ -177,6 +177,7 @@ int control_start(struct control *control, const char *state_dir,
     int error = make_socket(control, state_dir);
     if (error == 0) {
         sigfillset(&all);
+        sigdelset(&all, SIGSYS); /* how a filter of system calls says no */
         pthread_sigmask(SIG_SETMASK, &all, &old);
         error = -pthread_create(&control->thread, NULL, control_main, control);
         pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/finder.h"
 
+#include "base/log.h"
 #include "daemon/channel.h"
 #include "daemon/privs.h"
 
@@ -212,6 +213,7 @@ static void give_line_back(struct finder *finder, unsigned line)
 /* 0: there is an answer. */
 static int exchange(struct finder *finder, const struct request *request, struct answer *answer)
 {
+    static struct log_limit limit;
     unsigned line = take_line(finder);
     int fd = finder->fds[line];
     int err = channel_send(fd, request, sizeof *request, -1);
@@ -220,6 +222,11 @@ static int exchange(struct finder *finder, const struct request *request, struct
         err = -EPIPE;
     }
     give_line_back(finder, line);
+    if (err != 0) {
+        log_write_limited(&limit, LOG_ERROR,
+                          "holdfast-finder, the process that looks up names and paths, is gone; "
+                          "nobody can mount until the server is started again");
+    }
     return err;
 }
 

@@ -111,7 +111,7 @@ static int walk_to(const struct grants *grants, const char *path)
 
     int err = walk.fd < 0 || fstat(walk.fd, &st) != 0 ? -errno : 0;
     if (err == 0 && (path[0] != '/' || strlen(path) >= PATH_MAX)) {
-        err = -EINVAL;
+        err = path[0] == '/' ? -ENAMETOOLONG : -ENOENT;
     }
     if (err == 0) {
         strcpy(walk.rest, path);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/opener.h"
 
+#include "base/log.h"
 #include "daemon/channel.h"
 #include "daemon/grants.h"
 #include "daemon/jail.h"
 #include "daemon/privs.h"
 #include "daemon/rpcbind.h"
+#include "daemon/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,16 +58,18 @@ struct process {
     struct jail jail;
 };
 
-/* The mount's clone, in the jail if there is one; or, where that is not permitted, the directory
- * itself. */
+/* The mount's clone, in the jail if there is one. Without a jail, and where clones are not
+ * permitted, the directory itself: in a jail it would be a way out. */
 static int open_tree_at(struct process *process, int dir_fd, struct answer *answer)
 {
+    bool exists = process->jail.exists;
+
     int tree_fd = open_tree(dir_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (tree_fd < 0 && (errno == EPERM || errno == ENOSYS || errno == EINVAL)) {
+    if (tree_fd < 0 && !exists && (errno == EPERM || errno == ENOSYS || errno == EINVAL)) {
         return fcntl(dir_fd, F_DUPFD_CLOEXEC, 0);
     }
     answer->is_clone = tree_fd >= 0;
-    if (tree_fd >= 0 && process->jail.exists) {
+    if (tree_fd >= 0 && exists) {
         int err = jail_add(&process->jail, tree_fd, &answer->place);
         if (err != 0) {
             close(tree_fd);
@@ -226,7 +230,9 @@ static void become_opener(int fd, pid_t server, const struct config *config, con
     /* Nobody waits for the end of a pipe that only this process holds open. */
     bool closed = dup2(fd, STDIN_FILENO) == STDIN_FILENO && close_range(1, ~0U, 0) == 0;
     if (closed && privs_opener() == 0 && grants_begin(&process.grants, config) == 0) {
-        jail_make(&process.jail, state_dir, server);
+        if (sandbox_is_wanted(config)) {
+            jail_make(&process.jail, state_dir, server);
+        }
         serve(&process);
     }
     _exit(0);
@@ -270,6 +276,17 @@ void opener_stop(struct opener *opener)
 
 /* ---- the server's end ---- */
 
+/* Returns -EPIPE. */
+static int say_gone(void)
+{
+    static struct log_limit limit;
+
+    log_write_limited(&limit, LOG_ERROR,
+                      "holdfast-opener, the process that opens what is exported, is gone; exports "
+                      "stay as they are until the server is started again");
+    return -EPIPE;
+}
+
 /* The lock is held. */
 static int ask(struct opener *opener, enum opener_task task, const char *path, uint32_t place)
 {
@@ -279,7 +296,7 @@ static int ask(struct opener *opener, enum opener_task task, const char *path, u
         return -ENAMETOOLONG;
     }
     strcpy(request.path, path);
-    return channel_send(opener->fd, &request, sizeof request, -1);
+    return channel_send(opener->fd, &request, sizeof request, -1) == 0 ? 0 : say_gone();
 }
 
 /* 0, or -errno: also when the opener is gone. */
@@ -290,7 +307,7 @@ static int exchange(struct opener *opener, enum opener_task task, const char *pa
     int err = ask(opener, task, path, place);
     if (err == 0) {
         ssize_t bytes = channel_receive(opener->fd, answer, sizeof *answer, passed_fd);
-        err = bytes == (ssize_t)sizeof *answer ? -answer->error : -EPIPE;
+        err = bytes == (ssize_t)sizeof *answer ? -answer->error : say_gone();
     }
     pthread_mutex_unlock(&opener->lock);
     return err;
@@ -361,7 +378,7 @@ int opener_files(struct opener *opener, struct outside_files *files)
         struct outside_file *file = &files->items[files->count];
         int fd = -1;
         if (channel_receive(opener->fd, &answer, sizeof answer, &fd) != (ssize_t)sizeof answer) {
-            err = -EPIPE;
+            err = say_gone();
             break;
         }
         answer.name[sizeof answer.name - 1] = '\0';

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/sandbox.h"
 
+#include "base/log.h"
+
 #include <asm/termbits.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,11 +11,14 @@
 #include <linux/sockios.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -31,6 +36,11 @@
 bool sandbox_is_possible(void)
 {
     return !CHECKS_MEMORY;
+}
+
+bool sandbox_is_wanted(const struct config *config)
+{
+    return config->sandbox != CONFIG_SANDBOX_OFF && sandbox_is_possible();
 }
 
 /* ---- Landlock ---- */
@@ -127,9 +137,16 @@ int sandbox_begin(void)
 
 /* ---- seccomp ---- */
 
-/* libseccomp 2.5.5 knows them; the numbers are the same everywhere. */
+/* Those that libseccomp 2.5.4 does not know; the numbers are the same everywhere. */
+#define CALL_FUTEX_WAITV 449
 #define CALL_CACHESTAT 451
 #define CALL_FCHMODAT2 452
+#define CALL_FUTEX_WAKE 454
+#define CALL_FUTEX_WAIT 455
+#define CALL_FUTEX_REQUEUE 456
+#define CALL_MSEAL 462
+/* The last one that was known when the lists were written. */
+#define CALL_LAST_KNOWN 470
 
 /* What a server does, with memory, threads, files by descriptor, and sockets. */
 static const int allowed[] = {
@@ -144,14 +161,16 @@ static const int allowed[] = {
     SCMP_SYS(fchownat), SCMP_SYS(fcntl), SCMP_SYS(fdatasync), SCMP_SYS(fgetxattr),
     SCMP_SYS(flistxattr), SCMP_SYS(flock), SCMP_SYS(fremovexattr), SCMP_SYS(fsetxattr),
     SCMP_SYS(fstat), SCMP_SYS(fstatfs), SCMP_SYS(fsync), SCMP_SYS(ftruncate), SCMP_SYS(futex),
-    SCMP_SYS(getcpu), SCMP_SYS(getdents64), SCMP_SYS(getegid), SCMP_SYS(geteuid), SCMP_SYS(getgid),
+    CALL_FUTEX_REQUEUE, CALL_FUTEX_WAIT, CALL_FUTEX_WAITV, CALL_FUTEX_WAKE, SCMP_SYS(getcpu),
+    SCMP_SYS(getdents64), SCMP_SYS(getegid), SCMP_SYS(geteuid), SCMP_SYS(getgid),
     SCMP_SYS(getgroups), SCMP_SYS(getpeername), SCMP_SYS(getpid), SCMP_SYS(getppid),
     SCMP_SYS(getrandom), SCMP_SYS(getrlimit), SCMP_SYS(getrusage), SCMP_SYS(getsockname),
     SCMP_SYS(getsockopt), SCMP_SYS(gettid), SCMP_SYS(gettimeofday), SCMP_SYS(getuid),
     SCMP_SYS(getxattr), SCMP_SYS(lgetxattr), SCMP_SYS(linkat), SCMP_SYS(listen),
     SCMP_SYS(listxattr), SCMP_SYS(llistxattr), SCMP_SYS(lremovexattr), SCMP_SYS(lseek),
     SCMP_SYS(lsetxattr), SCMP_SYS(lstat), SCMP_SYS(madvise), SCMP_SYS(membarrier),
-    SCMP_SYS(mincore), SCMP_SYS(mkdirat), SCMP_SYS(mknodat), SCMP_SYS(mremap), SCMP_SYS(munmap),
+    SCMP_SYS(mincore), SCMP_SYS(mkdirat), SCMP_SYS(mknodat), SCMP_SYS(mremap), CALL_MSEAL,
+    SCMP_SYS(munmap),
     SCMP_SYS(name_to_handle_at), SCMP_SYS(nanosleep), SCMP_SYS(newfstatat), SCMP_SYS(open),
     SCMP_SYS(open_by_handle_at), SCMP_SYS(openat), SCMP_SYS(openat2), SCMP_SYS(pipe2),
     SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(pread64), SCMP_SYS(preadv), SCMP_SYS(preadv2),
@@ -196,9 +215,9 @@ static const int hostile[] = {
 };
 
 /* The requests of ioctl(2) that the server makes: sizes of devices, who a file system is, what a
- * socket has not yet sent, whether standard error is a terminal. */
+ * socket has not yet sent, which network an address is of, whether standard error is a terminal. */
 static const unsigned ioctls[] = {
-    BLKGETSIZE64, BLKSSZGET, FIONREAD, SIOCOUTQ, TCGETS,
+    BLKGETSIZE64, BLKSSZGET, FIONREAD, SIOCGIFINDEX, SIOCGIFNAME, SIOCOUTQ, TCGETS,
     0x80111500U, /* FS_IOC_GETFSUUID, linux/fs.h */
     0x8100587eU, /* XFS_IOC_FSGEOMETRY, xfs_fs.h */
     0x8400941fU, /* BTRFS_IOC_FS_INFO, linux/btrfs.h */
@@ -222,6 +241,7 @@ static int add_threads(scmp_filter_ctx filter)
 {
     const scmp_datum_t bad = CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
                              CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWCGROUP | CLONE_PTRACE;
+    static const scmp_datum_t names[] = {PR_SET_NAME, PR_SET_VMA}; /* of threads, of memory */
 
     int err = seccomp_rule_add(
         filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
@@ -234,9 +254,9 @@ static int add_threads(scmp_filter_ctx filter)
         err = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
                                SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
     }
-    if (err == 0) {
+    for (size_t i = 0; i < COUNT_OF(names) && err == 0; i++) {
         err = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prctl), 1,
-                               SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME));
+                               SCMP_A0(SCMP_CMP_EQ, names[i]));
     }
     /* Asking only. */
     if (err == 0) {
@@ -256,12 +276,14 @@ static int add_memory(scmp_filter_ctx filter)
                                        SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 }
 
-/* Clients and name servers. No local sockets: behind those are programs that do things for root. */
+/* Clients. No local sockets: behind those are programs that do things for root. The C library takes
+ * one where any will do, and does with another when it hears that there are none. */
 static int add_sockets(scmp_filter_ctx filter)
 {
     static const int families[] = {AF_INET, AF_INET6, AF_NETLINK};
-    int err = 0;
 
+    int err = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
+                               SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
     for (size_t i = 0; i < COUNT_OF(families) && err == 0; i++) {
         err = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
                                SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i]));
@@ -273,13 +295,72 @@ static int add_sockets(scmp_filter_ctx filter)
     return err;
 }
 
+/* ---- what is on no list ---- */
+
+#if defined(__x86_64__)
+#define RESULT_OF(context) ((context)->uc_mcontext.gregs[REG_RAX])
+#elif defined(__aarch64__)
+#define RESULT_OF(context) ((context)->uc_mcontext.regs[0])
+#endif
+
+#ifdef RESULT_OF
+#define SECCOMP_SENT_IT 1 /* SYS_SECCOMP, asm-generic/siginfo.h */
+
+/* In place of the system call, which becomes its result. A library that tries a new call goes on
+ * with an older one if there is none, and not if it may not. log_write takes no lock and no
+ * memory. */
+static void refuse(int signal_number, siginfo_t *info, void *context)
+{
+    static atomic_bool was_said[CALL_LAST_KNOWN + 1];
+    int call = info->si_syscall;
+    int saved = errno;
+
+    (void)signal_number;
+    if (info->si_code != SECCOMP_SENT_IT) {
+        return;
+    }
+    bool is_known = call >= 0 && call <= CALL_LAST_KNOWN;
+    RESULT_OF((ucontext_t *)context) = is_known ? -EPERM : -ENOSYS;
+    if (!atomic_exchange(&was_said[is_known ? call : 0], true)) {
+        log_warning("sandbox: system call %d was refused, which is on no list of what the server "
+                    "does; this is said once",
+                    call);
+    }
+    errno = saved;
+}
+
+static int refuse_aloud(uint32_t *action, uint32_t *kernel_logs)
+{
+    struct sigaction aloud = {.sa_sigaction = refuse, .sa_flags = SA_SIGINFO | SA_RESTART};
+
+    sigemptyset(&aloud.sa_mask);
+    *action = SCMP_ACT_TRAP;
+    *kernel_logs = 0; /* or it would have every thread that is made, see clone3(2) above */
+    return sigaction(SIGSYS, &aloud, NULL) == 0 ? 0 : -errno;
+}
+#else
+/* The kernel's log has it, where there is one. */
+static int refuse_aloud(uint32_t *action, uint32_t *kernel_logs)
+{
+    *action = SCMP_ACT_ERRNO(EPERM);
+    *kernel_logs = 1;
+    return 0;
+}
+#endif
+
 int sandbox_close(void)
 {
-    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+    uint32_t action, kernel_logs;
+
+    int err = refuse_aloud(&action, &kernel_logs);
+    scmp_filter_ctx filter = err == 0 ? seccomp_init(action) : NULL;
     if (filter == NULL) {
-        return -ENOMEM;
+        return err != 0 ? err : -ENOMEM;
     }
-    int err = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
+    err = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
+    if (err == 0) {
+        err = seccomp_attr_set(filter, SCMP_FLTATR_CTL_LOG, kernel_logs);
+    }
     if (err == 0) {
         /* Side channels are no concern between threads of one program. */
         err = seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1);

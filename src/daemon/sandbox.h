@@ -6,22 +6,25 @@
  *
  * A system call that the server never makes ends it, if it is one that only somebody else's code
  * would make: whoever runs code in here must not go on, and a service manager starts the server
- * again. Everything else that is not on the list fails with EPERM: should a library call it on some
- * other machine, one request fails, and not the service.
+ * again. Everything else that is not on the list fails, and a line in the log says so: should a
+ * library call it on some other machine, one request fails, and not the service. (By SIGSYS, which
+ * no thread may block.)
  */
 #ifndef DAEMON_SANDBOX_H
 #define DAEMON_SANDBOX_H
 
-#include "base/err.h"
+#include "daemon/config.h"
 
 #include <stdbool.h>
 
-/* Whether this build can have filters: what checks memory at run time needs calls that they
- * forbid. */
+/* Whether this build can have one: what checks memory at run time needs paths and calls that it
+ * would not have. */
 bool sandbox_is_possible(void);
+/* Whether this server shall have one, as far as the kernel has it. */
+bool sandbox_is_wanted(const struct config *config);
 
 /* Landlock: files are reached below the root alone, and no process outside gets a signal. Called
- * in the jail, by the only thread. 0; -EOPNOTSUPP: not with this kernel; another -errno. */
+ * in the jail, by the only thread. 0; -EOPNOTSUPP: this kernel's does not do; another -errno. */
 int sandbox_begin(void) MUST_USE;
 /* seccomp, for all threads. 0 or -errno. */
 int sandbox_close(void) MUST_USE;

@@ -323,33 +323,32 @@ static int do_without(const struct serve *serve, int error, const char *what, st
     if (serve->config->sandbox == CONFIG_SANDBOX_ON) {
         return err_set(err, error, "--sandbox on: %s (%s)", what, strerror(-error));
     }
-    log_notice("%s (%s)", what, strerror(-error));
+    if (serve->config->sandbox == CONFIG_SANDBOX_AUTO) {
+        log_notice("%s (%s)", what, strerror(-error));
+    }
     return 0;
-}
-
-static bool wants_sandbox(const struct serve *serve)
-{
-    return serve->config->sandbox == CONFIG_SANDBOX_ON ||
-           (serve->config->sandbox == CONFIG_SANDBOX_AUTO && sandbox_is_possible());
 }
 
 /* vfs starts its threads after this. */
 static int opened(void *arg, struct err *err)
 {
     struct serve *serve = arg;
-    int error = wants_sandbox(serve) ? opener_enter(&serve->opener) : 0;
+    int error = 0;
 
-    if (error != 0) {
-        error = do_without(serve, error, "sandbox: no mount namespace for the server alone: it "
-                                         "sees all files of this machine", err);
-    } else if (wants_sandbox(serve)) {
-        error = sandbox_begin();
-        if (error == -EOPNOTSUPP) {
-            log_info("sandbox: this kernel's Landlock is not used, it has none or one that keeps "
-                     "files from being opened by handle");
-            error = 0;
-        } else if (error != 0) {
-            error = do_without(serve, error, "sandbox: no Landlock", err);
+    if (!sandbox_is_possible()) {
+        error = do_without(serve, -ENOTSUP, "sandbox: none in a build that checks its memory", err);
+    } else if (sandbox_is_wanted(serve->config)) {
+        error = opener_enter(&serve->opener);
+        if (error != 0) {
+            error = do_without(serve, error,
+                               "sandbox: no mount namespace of its own, and so no Landlock: the "
+                               "server sees all files of this machine",
+                               err);
+        } else if ((error = sandbox_begin()) != 0) {
+            error = do_without(serve, error,
+                               "sandbox: no Landlock, only a mount namespace: the kernel has none, "
+                               "or one that keeps files from being opened by handle",
+                               err);
         }
     }
     return error != 0 ? error : privs_opened(err);
@@ -358,7 +357,7 @@ static int opened(void *arg, struct err *err)
 /* When all threads run, all sockets are there and nothing more is to be looked for. */
 static int close_sandbox(const struct serve *serve, struct err *err)
 {
-    int error = wants_sandbox(serve) ? sandbox_close() : 0;
+    int error = sandbox_is_wanted(serve->config) ? sandbox_close() : 0;
 
     return error == 0 ? 0
                       : do_without(serve, error, "sandbox: system calls are not filtered", err);

@@ -259,6 +259,7 @@ int rpc_server_run(struct rpc_server *server, struct err *err)
 
     /* Signals are for the main thread. */
     sigfillset(&all);
+    sigdelset(&all, SIGSYS); /* how a filter of system calls says no */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     for (uint32_t i = 0; i < server->loop_count && status == 0; i++) {
         status = worker_start(server, &server->loops[i]);

@@ -214,6 +214,12 @@ static int open_directory(struct vfs_export *export, const char *path, struct er
                        "where clients could change it, or one that leads in a circle",
                        path);
     }
+    if (error == -EINVAL) {
+        return err_set(err, error,
+                       "cannot export %s: what is mounted there cannot be cloned, as something "
+                       "unbindable cannot (mount(8)); only without a sandbox it could be served",
+                       path);
+    }
     if (error != 0) {
         return err_set(err, error, "cannot export %s: %s", path, strerror(-error));
     }

@@ -10,6 +10,7 @@ import re
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import time
 
@@ -18,6 +19,7 @@ from nfs import Server, check, equal
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 ATTACH, DETACH, SINGLESTEP, GETREGS, SETREGS = 16, 17, 9, 12, 13
+GETSIGINFO, SETSIGINFO = 0x4202, 0x4203
 WALL = 0x40000000
 
 # x86-64
@@ -25,11 +27,12 @@ SYS = {'read': 0, 'write': 1, 'mmap': 9, 'socket': 41, 'clone': 56, 'fork': 57, 
        'kill': 62, 'chdir': 80, 'fchdir': 81, 'chmod': 90, 'chown': 92, 'ptrace': 101,
        'pivot_root': 155, 'chroot': 161, 'mount': 165, 'umount2': 166, 'openat': 257,
        'mknodat': 259, 'unshare': 272, 'open_by_handle_at': 304, 'setns': 308,
-       'process_vm_readv': 310, 'memfd_create': 319, 'bpf': 321, 'execveat': 322,
+       'process_vm_readv': 310, 'seccomp': 317, 'memfd_create': 319, 'bpf': 321, 'execveat': 322,
        'io_uring_setup': 425, 'open_tree': 428, 'move_mount': 429, 'pidfd_open': 434,
-       'openat2': 437}
+       'openat2': 437, 'landlock_create_ruleset': 444, 'of_the_future': 1000}
 AT_FDCWD = -100
 O_PATH = 0o10000000
+REFUSED = 'refused'
 
 
 class Registers(ctypes.Structure):
@@ -50,7 +53,9 @@ class Intruder:
 
     def __init__(self, server):
         self.pid = server.process.pid
-        self.ended = None
+        self.ended = self.refused = None
+        self.refusal = ctypes.create_string_buffer(128)  # siginfo_t
+        self.has_left = False
         ptrace(ATTACH, self.pid)
         os.waitpid(self.pid, WALL)
         self.saved = Registers()
@@ -67,8 +72,25 @@ class Intruder:
     def get(self, size, at=0):
         return os.pread(self.memory, size, self.scratch + at)
 
+    def step(self):
+        """The signal that the thread stops with."""
+        ptrace(SINGLESTEP, self.pid)
+        _, status = os.waitpid(self.pid, WALL)
+        if os.WIFSIGNALED(status):
+            self.ended = os.WTERMSIG(status)
+            return None
+        if os.WSTOPSIG(status) == signal.SIGSYS:
+            ptrace(GETSIGINFO, self.pid, self.refusal)
+        return os.WSTOPSIG(status)
+
+    def is_pending(self, *signals):
+        with open(f'/proc/{self.pid}/status', encoding='ascii') as status:
+            mask = int(re.search(r'SigPnd:\s+(\w+)', status.read()).group(1), 16)
+        return any(mask >> (number - 1) & 1 for number in signals)
+
     def call(self, name, *arguments):
-        """The result, negative for an errno; None: it was the end of the server."""
+        """The result, negative for an errno; REFUSED, and the signal that says so is not
+        delivered; None: it was the end of the server."""
         values, at = [], 0
         for argument in arguments:
             if isinstance(argument, (bytes, str)):
@@ -85,30 +107,40 @@ class Intruder:
         for register, value in zip(('rdi', 'rsi', 'rdx', 'r10', 'r8', 'r9'), values):
             setattr(registers, register, value & (2 ** 64 - 1))
         ptrace(SETREGS, self.pid, ctypes.byref(registers))
-        ptrace(SINGLESTEP, self.pid)
-        _, status = os.waitpid(self.pid, WALL)
-        if os.WIFSIGNALED(status):
-            self.ended = os.WTERMSIG(status)
+        # The step and the refusal have a signal each, in either order.
+        signals = [self.step()]
+        while self.ended is None and self.is_pending(signal.SIGTRAP, signal.SIGSYS):
+            signals.append(self.step())
+        if self.ended is not None:
             return None
+        if signal.SIGSYS in signals:
+            self.refused = SYS[name]
+            return REFUSED
         ptrace(GETREGS, self.pid, ctypes.byref(registers))
         return ctypes.c_longlong(registers.rax).value
 
-    def leave(self):
+    def leave(self, delivering=0):
+        """As if nothing had been; delivering SIGSYS, as if the call that was refused last had been
+        made in place of the wait."""
         os.close(self.memory)
         registers = Registers.from_buffer_copy(self.saved)
         registers.orig_rax = 2 ** 64 - 1
-        registers.rax = 2 ** 64 - errno.EINTR  # the wait begins again
+        # Or else the wait begins again.
+        registers.rax = self.refused if delivering else 2 ** 64 - errno.EINTR
         ptrace(SETREGS, self.pid, ctypes.byref(registers))
-        ptrace(DETACH, self.pid)
+        if delivering:
+            ptrace(SETSIGINFO, self.pid, self.refusal)
+        ptrace(DETACH, self.pid, delivering)
+        self.has_left = True
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, *_):
-        if self.ended is None:
-            self.leave()
-        else:
+        if self.ended is not None:
             os.close(self.memory)
+        elif not self.has_left:
+            self.leave()
 
 
 def directories_of(server):
@@ -187,13 +219,29 @@ def no_other_file_system_is_reached_by_handle(server):
 def what_is_no_servers_business_fails(server):
     """And the server goes on."""
     with Intruder(server) as intruder:
-        for name, *arguments in (('socket', int(socket.AF_UNIX), 1, 0),
-                                 ('socket', int(socket.AF_PACKET), 3, 0),
+        equal(intruder.call('socket', int(socket.AF_UNIX), 1, 0), -errno.EAFNOSUPPORT, 'AF_UNIX')
+        for name, *arguments in (('socket', int(socket.AF_PACKET), 3, 0),
                                  ('chdir', '/'), ('kill', os.getpid(), 0), ('fork',),
                                  ('memfd_create', 'x', 0),
                                  ('mmap', 0, 4096, 7, 0x22, -1, 0)):
-            equal(intruder.call(name, *arguments), -errno.EPERM, name)
+            equal(intruder.call(name, *arguments), REFUSED, name)
     server.alive()
+
+
+def what_is_refused_fails_and_is_said_once(server):
+    """Also a call that the kernel got after the server was written."""
+    for name, times, said in (('memfd_create', 2, 1), ('of_the_future', 1, 1)):
+        line = f'system call {SYS[name]} was refused'
+        for _ in range(times):
+            with Intruder(server) as intruder:
+                equal(intruder.call(name, 0, 0), REFUSED, name)
+                intruder.leave(delivering=signal.SIGSYS)
+            server.alive()
+        end = time.monotonic() + 10
+        while line not in server.messages():
+            check(time.monotonic() < end, f'no line of {name}: {server.messages()}')
+            time.sleep(0.02)
+        equal(server.messages().count(line), said, f'lines of {name}')
 
 
 def what_only_an_intruder_does_ends_the_server():
@@ -280,6 +328,42 @@ def helpers_have_little_and_end_with_the_server():
     server.__exit__(None)
 
 
+def what_is_missing_is_said_or_refused():
+    """auto: a line, and it serves; on: no server."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'without.py')
+    for name, error, words in (('unshare', errno.EPERM, 'sandbox: no mount namespace of its own'),
+                               ('landlock_create_ruleset', errno.ENOSYS, 'sandbox: no Landlock'),
+                               ('seccomp', errno.ENOSYS,
+                                'sandbox: system calls are not filtered')):
+        without = ['/usr/bin/python3', script, str(SYS[name]), str(error)]
+        with Server(prefix=without) as server:
+            check(words in server.messages(), f'without {name}: {server.messages()!r}')
+            equal(server.messages().count('sandbox: '), 1, f'lines without {name}')
+            server.root()
+            command = [*without, server.binary, 'serve', '--port', '0', '--sandbox', 'on',
+                       '--portmap', 'off', '--state', server.work + '/other', server.export]
+            os.mkdir(server.work + '/other')
+            done = subprocess.run(command, capture_output=True, timeout=60, text=True, check=False)
+            equal((name, done.returncode), (name, 3), f'on: {done.stdout}{done.stderr}')
+            check(f'--sandbox on: {words}' in done.stderr, done.stderr)
+            equal(done.stdout, '', 'said to be ready')
+
+
+def a_helper_that_died_is_said(server):
+    """Who has mounted already is served on; what would have to be looked up fails, and not without
+    a word."""
+    fh = server.root()
+    for name, ask in (('finder', lambda: server.nfs().mount(server.export).status),
+                      ('opener', lambda: server.process.send_signal(signal.SIGHUP))):
+        os.kill(helpers_of(server)[f'holdfast-{name}'], signal.SIGKILL)
+        check(ask() != 0, f'without the {name} a mount went well')
+        end = time.monotonic() + 10
+        while f'holdfast-{name}' not in server.messages():
+            check(time.monotonic() < end, f'no line about the {name}: {server.messages()}')
+            time.sleep(0.02)
+        equal(server.nfs().getattr(fh).status, 0, f'GETATTR without the {name}')
+
+
 def state_of(pid):
     try:
         with open(f'/proc/{pid}/stat', encoding='ascii') as stat:
@@ -309,7 +393,10 @@ if __name__ == '__main__':
         no_file_outside_is_opened,
         no_other_file_system_is_reached_by_handle,
         what_is_no_servers_business_fails,
+        what_is_refused_fails_and_is_said_once,
         the_opener_opens_only_exports,
         what_only_an_intruder_does_ends_the_server,
+        what_is_missing_is_said_or_refused,
         helpers_have_little_and_end_with_the_server,
+        a_helper_that_died_is_said,
     ])
