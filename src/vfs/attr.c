@@ -65,6 +65,12 @@ static int64_t now_ns(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
+static void seen_take(struct object_seen *seen)
+{
+    while (atomic_flag_test_and_set_explicit(&seen->busy, memory_order_acquire)) {
+    }
+}
+
 static void remember(const struct vfs_call *call, struct vfs_object *object,
                      const struct vfs_attr *attr)
 {
@@ -95,8 +101,7 @@ static bool recall(const struct vfs_call *call, struct vfs_object *object, int64
 void attr_forget(struct vfs_object *object)
 {
     struct object_seen *seen = &object->seen;
-    while (atomic_flag_test_and_set_explicit(&seen->busy, memory_order_acquire)) {
-    }
+    seen_take(seen);
     seen->attr_batch = 0;
     atomic_flag_clear_explicit(&seen->busy, memory_order_release);
 }
@@ -149,13 +154,48 @@ int attr_get(const struct vfs_call *call, struct vfs_object *object, struct vfs_
     return attr_recall(call, object, attr) ? 0 : attr_fresh(call, object, attr);
 }
 
+uint64_t attr_begin_change(struct vfs_object *object, const struct vfs_attr *before)
+{
+    struct object_seen *seen = &object->seen;
+    uint64_t lsn = atomic_load(&object->lsn);
+
+    seen_take(seen);
+    seen->before_certain = ctime_is_settled(object->export, &before->ctime);
+    seen->before_ctime = before->ctime;
+    seen->before_size = before->size;
+    seen->before_lsn = lsn;
+    atomic_flag_clear_explicit(&seen->busy, memory_order_release);
+    atomic_store(&object->lsn, LSN_PENDING);
+    return lsn;
+}
+
+/*
+ * Whether nothing of the change that is under way can have been seen, as the object's ctime is what
+ * it was before it; then *lsn covers what was. The kernel sets ctime before it copies data, and
+ * under the lock under which it changes a directory.
+ */
+static bool is_unchanged(const struct vfs_call *call, struct vfs_object *object, uint64_t *lsn)
+{
+    struct object_seen *seen = &object->seen;
+    struct vfs_attr attr;
+
+    seen_take(seen);
+    bool certain = seen->before_certain;
+    struct timespec ctime = seen->before_ctime;
+    uint64_t size = seen->before_size;
+    *lsn = seen->before_lsn;
+    atomic_flag_clear_explicit(&seen->busy, memory_order_release);
+    return certain && attr_fresh(call, object, &attr) == 0 && attr.size == size &&
+           attr.ctime.tv_sec == ctime.tv_sec && attr.ctime.tv_nsec == ctime.tv_nsec;
+}
+
 void attr_note_lsn(struct vfs_call *call, struct vfs_object *object)
 {
     if (call->options != NULL && !call->options->sync) {
         return; /* what an async export shows may be lost */
     }
     uint64_t lsn = atomic_load_explicit(&object->lsn, memory_order_acquire);
-    while (UNLIKELY(lsn == LSN_PENDING)) {
+    while (UNLIKELY(lsn == LSN_PENDING) && !is_unchanged(call, object, &lsn)) {
         /* What was seen may be of the change that is under way: wait for its number. */
         struct lock_set set = {0};
         lock_add(&set, object);

@@ -8,7 +8,8 @@
  * 2. A change that is to be durable is appended to the journal under the same locks, so journal
  * order is the order of changes that conflict.
  * 3. While a journaled change is under way its objects say LSN_PENDING, so that whoever sees the
- *    change waits for the number it gets (attr_note_lsn).
+ *    change waits for the number it gets (attr_note_lsn). Who can tell that they have not seen it
+ *    do not wait: a change may be stuck in the file system for long.
  * 4. On an export with a log all changes are journaled, on an async export without waiting: replay
  *    must not put what an earlier record says in the place of a later change.
  */
@@ -143,7 +144,7 @@ int change_begin(struct change *change, struct vfs_call *call, struct vfs_node *
     for (uint32_t i = 0; change->journaled && i < count; i++) {
         uint32_t first;
         if (!seen_before(change, i, &first)) {
-            change->lsn_before[i] = atomic_exchange(&nodes[i]->object->lsn, LSN_PENDING);
+            change->lsn_before[i] = attr_begin_change(nodes[i]->object, &nodes[i]->before);
         }
     }
     return 0;

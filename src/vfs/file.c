@@ -141,6 +141,7 @@ int vfs_read(struct vfs_call *call, struct vfs_node *node, uint64_t offset, uint
         data->eof = true;
         err = 0;
     }
+    attr_note_lsn(call, node->object);
     return err;
 }
 

@@ -100,10 +100,10 @@ struct vfs_export {
 
 enum object_fd_kind { OBJECT_PATH, OBJECT_READ, OBJECT_WRITE, OBJECT_FD_KINDS };
 
-/* What the file system said about an object during one batch (struct vfs_call), and whom it let
- * in. */
+/* What the file system said about an object during one batch (struct vfs_call), whom it let in, and
+ * what the object was before the change that is under way. */
 struct object_seen {
-    atomic_flag busy; /* never waited for: whoever finds it set asks the file system instead */
+    atomic_flag busy; /* held for an instant; who only looks does not wait, but asks elsewhere */
     uint64_t attr_batch;
     int64_t attr_ns; /* when, by CLOCK_MONOTONIC */
     struct vfs_attr attr;
@@ -116,6 +116,9 @@ struct object_seen {
     uint32_t fsuid, fsgid, fsgid_count;
     uint64_t fsgids_number;
     uint32_t fsgids[VFS_GIDS_MAX]; /* if that is 0 */
+    bool before_certain; /* the change, once it can be seen, shows in ctime (names.c) */
+    struct timespec before_ctime;
+    uint64_t before_size, before_lsn;
 };
 
 /* Which data was written since the last commit, for a small COMMIT; under the object's lock. */
@@ -524,8 +527,11 @@ int attr_get(const struct vfs_call *call, struct vfs_object *object,
 void attr_forget(struct vfs_object *object);
 /* attr_get into the node, and attr_note_lsn. */
 int attr_of_node(struct vfs_call *call, struct vfs_node *node) MUST_USE;
-/* call->lsn covers what can be seen of the object. Not with a lock held. */
+/* call->lsn covers what can be seen of the object. Not with a lock held. After what was seen. */
 void attr_note_lsn(struct vfs_call *call, struct vfs_object *object);
+/* A change of the object begins, which has these attributes; under its lock. Returns the lsn of the
+ * change before. */
+uint64_t attr_begin_change(struct vfs_object *object, const struct vfs_attr *before);
 /* Whether the values make sense at all. */
 int attr_check(const struct vfs_sattr *sattr) MUST_USE;
 /* Applies sattr as the caller, whose identity is in force. For a size the write descriptor must be

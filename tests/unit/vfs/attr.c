@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GETATTR, SETATTR, ACCESS, FSSTAT: RFC 1813 §3.3.1, §3.3.2, §3.3.4, §3.3.18. */
 #include "place.h"
+#include "vfs/internal.h"
 
 #include <sys/xattr.h>
 
@@ -35,6 +36,79 @@ static void guard_lets_only_the_known_ctime_through(void **state)
     assert_int_equal(node.attr.mode, 0600);
     assert_int_equal(node.before.mode, 0644);
     assert_int_equal(setattr(place, 0, "f", &sattr, &guard, &node), -EUCLEAN);
+}
+
+/* ---- beside a change that does not end ---- */
+
+/* Who reads a file while a change of it is under way. */
+struct reader {
+    struct place *place;
+    struct vfs_handle handle;
+    pthread_t thread;
+    struct vfs_call call;
+    uint8_t bytes[8];
+    uint32_t size_bytes;
+    atomic_bool done;
+};
+
+static void *read_it(void *arg)
+{
+    struct reader *reader = arg;
+    struct vfs_node node;
+    struct vfs_data data;
+
+    reader->call = place_root_call(reader->place);
+    CHECK(place_get(&reader->call, &reader->handle, &node) == 0);
+    CHECK(vfs_getattr(&reader->call, &node) == 0);
+    CHECK(vfs_read(&reader->call, &node, 0, 8, reader->bytes, 8, &data) == 0);
+    reader->size_bytes = data.size;
+    vfs_put(&node);
+    atomic_store(&reader->done, true);
+    return NULL;
+}
+
+static void reader_begin(struct reader *reader, struct place *place, struct vfs_handle handle)
+{
+    *reader = (struct reader){.place = place, .handle = handle};
+    assert_int_equal(pthread_create(&reader->thread, NULL, read_it, reader), 0);
+}
+
+/* A change that is stuck in the file system holds up nobody who sees the object as it was; who sees
+ * the change waits, and depends on it. */
+static void a_stuck_change_holds_up_only_who_sees_it(void **state)
+{
+    struct place *place = *state;
+    struct change change;
+    struct reader before, after;
+    struct vfs_call call = place_root_call(place);
+    struct timespec settles = {.tv_nsec = 100000000};
+
+    place_write_local(place, "f", "old", 0644, 0, 0);
+    struct vfs_handle handle = place_handle(place, "f");
+    struct vfs_node node, *nodes[] = {&node};
+    assert_int_equal(place_get(&call, &handle, &node), 0);
+    if (!node.export->has_true_ctime) {
+        vfs_put(&node);
+        skip();
+    }
+    nanosleep(&settles, NULL); /* the ctime is of an earlier tick then */
+    assert_int_equal(change_begin(&change, &call, nodes, 1, JOURNAL_OP_SETATTR), 0);
+
+    reader_begin(&before, place, handle);
+    assert_int_equal(pthread_join(before.thread, NULL), 0); /* a fault shows as a timeout */
+    assert_int_equal(before.size_bytes, 3);
+    assert_int_equal(before.call.lsn, 0);
+
+    place_write_local(place, "f", "newer", 0644, 0, 0);
+    reader_begin(&after, place, handle);
+    nanosleep(&settles, NULL);
+    assert_false(atomic_load(&after.done));
+    assert_int_equal(change_end(&change, 0, JOURNAL_FSYNC), 0);
+    assert_int_equal(pthread_join(after.thread, NULL), 0);
+    assert_memory_equal(after.bytes, "newer", 5);
+    assert_true(call.lsn > 0);
+    assert_true(after.call.lsn == call.lsn || place_wait(place, call.lsn) == 0);
+    vfs_put(&node);
 }
 
 static void times_before_1970_and_after_2038(void **state)
@@ -335,6 +409,8 @@ int main(void)
         TEST(sticky_directories_protect_other_peoples_files),
         TEST(fsstat_says_what_statvfs_says),
         TEST(batches_share_and_others_do_not),
+        cmocka_unit_test_setup_teardown(a_stuck_change_holds_up_only_who_sees_it, place_setup_sync,
+                                        place_teardown),
     };
     return place_possible() ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
 }
