@@ -190,7 +190,7 @@ def what_waits_for_the_disk_is_told_apart():
     check(slow, 'HOLDFAST_SLOWSYNC is not set')
     asan = os.environ.get('ASAN_OPTIONS', '') + ':verify_asan_link_order=0'
     prefix = ['env', f'LD_PRELOAD={slow}', 'SLOWSYNC_US=30000', f'ASAN_OPTIONS={asan}']
-    with Server('rw,sync,no_root_squash,insecure', prefix=prefix) as server:
+    with Server('rw,sync,no_root_squash,insecure', ['--journal', 'off'], prefix) as server:
         client = server.nfs()
         root = server.root(client)
         for i in range(5):
