@@ -39,6 +39,9 @@
 #define CONN_QUEUE_BYTES_MAX (8U << 20)   /* unsent replies; more, and the client is not read */
 #define ALL_QUEUES_BYTES_MAX (256U << 20) /* of all connections; more, and each has less: */
 #define CONN_QUEUE_BYTES_LESS (256U * 1024)
+/* What a socket takes beyond its client's window. With less, 1 MiB goes out in more pieces, at half
+ * as much CPU again; without a bound the kernel holds 4 MiB for a client that reads nothing. */
+#define SOCKET_UNSENT_BYTES_MAX (1 << 20)
 #define HALF_BYTES_MAX (128U << 20) /* of calls that have not arrived whole, see budget.c */
 #define RECORD_MS_MAX 30000 /* a call that began to arrive must go on arriving */
 #define REAP_MS_MAX 10000   /* how often that is looked at */
@@ -284,6 +287,7 @@ struct rpc_server {
     atomic_uint blocked_count;     /* calls that lost their loop, see share.c, and by client */
     atomic_uint blocked_by[BLOCKED_SLOT_COUNT];
     atomic_uint conns_by[CONN_SLOT_COUNT]; /* connections, by client, see share.c */
+    uint64_t share_key;                    /* so that nobody can choose whom to share with */
     atomic_uint reap_slot;        /* 1 + whose oldest quiet one is to go; 0: nobody's */
     _Atomic int64_t reap_slot_ms; /* when that was wanted */
     atomic_bool reap;             /* somebody needs a descriptor */

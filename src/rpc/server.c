@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -67,6 +68,11 @@ int rpc_server_open(const struct rpc_server_options *options, struct rpc_server 
     fill_defaults(&server->options, cpus > 0 ? (uint32_t)cpus : 1);
     server->spin_count_max = cpus > 0 ? (uint32_t)cpus / 2 : 0;
     ticks_begin();
+    if (getrandom(&server->share_key, sizeof server->share_key, 0) < 0) {
+        int error = -errno;
+        free(server);
+        return err_set(err, error, "cannot get random bytes");
+    }
     park_init(server);
     pthread_mutex_init(&server->worker_lock, NULL);
     pthread_mutex_init(&server->large_lock, NULL);

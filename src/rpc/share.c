@@ -9,7 +9,8 @@
  * one for who has none. Who has its share is not read until a call of its comes back; over UDP,
  * where nobody can be held back, its calls are dropped, and it will ask again.
  *
- * Clients are told apart by a hash of their address. Two with the same one share.
+ * Clients are told apart by a hash of their address, an IPv6 one's first half. Two with the same
+ * hash share; its key is secret, so that nobody can choose an address to share with a victim.
  *
  * Connections are shared out in the same way: a client has no more than half of those that are then
  * left, a third of all at most. One more is closed at once, and its oldest quiet one makes room, if
@@ -22,35 +23,37 @@
 #define LOOK_PAUSE_MS 100
 #define LOOK_FOR_MS 2000
 
-static uint64_t hash_of(const struct rpc_peer *peer)
+/* Who has one IPv6 address mostly has the 2^64 of its network. */
+static uint64_t hash_of(const struct rpc_server *server, const struct rpc_peer *peer)
 {
     return peer->address.sa.sa_family == AF_INET6
-               ? XXH3_64bits(&peer->address.in6.sin6_addr, 16)
-               : XXH3_64bits(&peer->address.in.sin_addr, 4);
+               ? XXH3_64bits_withSeed(&peer->address.in6.sin6_addr, 8, server->share_key)
+               : XXH3_64bits_withSeed(&peer->address.in.sin_addr, 4, server->share_key);
 }
 
 static atomic_uint *slot_of(struct rpc_server *server, const struct rpc_peer *peer)
 {
-    return &server->blocked_by[hash_of(peer) % BLOCKED_SLOT_COUNT];
+    return &server->blocked_by[hash_of(server, peer) % BLOCKED_SLOT_COUNT];
 }
 
 /* ---- connections ---- */
 
-static uint32_t conn_slot_of(const struct sockaddr_storage *address)
+static uint32_t conn_slot_of(const struct rpc_server *server,
+                             const struct sockaddr_storage *address)
 {
     struct rpc_peer peer = {0};
     peer_set(&peer, address, true);
-    return hash_of(&peer) % CONN_SLOT_COUNT;
+    return hash_of(server, &peer) % CONN_SLOT_COUNT;
 }
 
 uint32_t share_of(const struct rpc_server *server, const struct sockaddr_storage *address)
 {
-    return atomic_load(&server->conns_by[conn_slot_of(address)]);
+    return atomic_load(&server->conns_by[conn_slot_of(server, address)]);
 }
 
 bool share_has_room(struct rpc_server *server, const struct sockaddr_storage *address)
 {
-    uint32_t slot = conn_slot_of(address);
+    uint32_t slot = conn_slot_of(server, address);
     uint32_t all = atomic_load(&server->conn_count);
     uint32_t most = server->options.connection_count_max;
     uint32_t theirs = atomic_load(&server->conns_by[slot]);
@@ -78,7 +81,7 @@ bool share_looks(struct loop *loop)
 
 void share_count(struct rpc_server *server, struct conn *conn)
 {
-    conn->conn_slot = hash_of(&conn->peer) % CONN_SLOT_COUNT;
+    conn->conn_slot = hash_of(server, &conn->peer) % CONN_SLOT_COUNT;
     atomic_fetch_add(&server->conns_by[conn->conn_slot], 1);
 }
 

@@ -54,7 +54,7 @@ static void hand_over(struct loop *loop, struct listener *listener, int fd,
 {
     struct rpc_server *server = loop->server;
     struct conn *conn = calloc(1, sizeof *conn);
-    int on = 1;
+    int on = 1, unsent_max = SOCKET_UNSENT_BYTES_MAX;
 
     if (conn == NULL) {
         close(fd);
@@ -79,6 +79,7 @@ static void hand_over(struct loop *loop, struct listener *listener, int fd,
         }
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_max, sizeof unsent_max);
     }
     share_count(server, conn);
     atomic_fetch_add(&server->conn_count, 1);
@@ -217,18 +218,28 @@ void conn_close_if_done(struct loop *loop, struct conn *conn)
     }
 }
 
+/* Whether the unsent replies of all connections are. */
+static bool are_too_much(const struct rpc_server *server)
+{
+    return atomic_load_explicit(&server->queued_bytes, memory_order_relaxed) >
+           (int64_t)ALL_QUEUES_BYTES_MAX;
+}
+
 void conn_reap(struct loop *loop)
 {
     struct rpc_server *server = loop->server;
     bool short_of = atomic_exchange(&server->reap, false);
+    int64_t stuck_ms = are_too_much(server) && server->options.idle_ms > RECORD_MS_MAX
+                           ? RECORD_MS_MAX
+                           : (int64_t)server->options.idle_ms;
 
     for (struct conn *conn = loop->oldest, *newer; conn != NULL; conn = newer) {
         newer = conn->newer;
         int64_t quiet_ms = loop->now_ms - conn->active_ms;
         bool busy = conn->pending_count > 0 || conn->queue_head != NULL || conn->held;
         bool idle = !busy && quiet_ms >= (int64_t)server->options.idle_ms;
-        /* A client that reads nothing holds memory: it has as long as an idle one. */
-        bool stuck = conn->queue_head != NULL && quiet_ms >= (int64_t)server->options.idle_ms;
+        /* A client that reads nothing holds memory: it has as long as an idle one, or less. */
+        bool stuck = conn->queue_head != NULL && quiet_ms >= stuck_ms;
         bool wanted = short_of || share_wants(server, conn);
         bool half = !busy && conn->rx != NULL && quiet_ms >= RECORD_MS_MAX;
         if (!idle && !stuck && !half && !(wanted && !busy && quiet_ms >= REAP_QUIET_MS)) {
@@ -253,9 +264,7 @@ static bool has_too_much(struct loop *loop, const struct conn *conn)
     if (conn->queue_bytes <= CONN_QUEUE_BYTES_LESS) {
         return false;
     }
-    return conn->queue_bytes > CONN_QUEUE_BYTES_MAX ||
-           atomic_load_explicit(&loop->server->queued_bytes, memory_order_relaxed) >
-               (int64_t)ALL_QUEUES_BYTES_MAX;
+    return conn->queue_bytes > CONN_QUEUE_BYTES_MAX || are_too_much(loop->server);
 }
 
 static void poll_update(struct loop *loop, struct conn *conn)

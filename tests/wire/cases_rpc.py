@@ -354,6 +354,17 @@ def random_streams(server):
         socket_.send(rng.randbytes(65507))
 
 
+def kernel_queue_bytes(port, peer_port):
+    """What the server's end of a connection holds that was not acknowledged."""
+    for family in ('tcp', 'tcp6'):
+        with open(f'/proc/net/{family}', encoding='ascii') as lines:
+            for line in list(lines)[1:]:
+                _, local, remote, _, queues, *_ = line.split()
+                if [int(end.split(':')[1], 16) for end in (local, remote)] == [port, peer_port]:
+                    return int(queues.split(':')[0], 16)
+    raise nfs.Failure('no such connection')
+
+
 def a_client_that_does_not_read_stalls_nobody(server, client, fh):
     """It is no longer read, its replies do not fill the memory, and it gets them all in the end."""
     file = client.new_file(fh, 'file')
@@ -373,6 +384,8 @@ def a_client_that_does_not_read_stalls_nobody(server, client, fh):
         client.null()
         slowest = max(slowest, time.monotonic() - started)
     check(slowest < 1, f'another client waited {slowest:.2f} s')
+    queued = kernel_queue_bytes(server.port, lazy.socket.getsockname()[1])
+    check(0 < queued < 5 << 19, f'the kernel holds {queued} bytes for it')
     check(server.rss_kb() - before < 100000,
           f'{count} MiB that nobody reads took {server.rss_kb() - before} kB')
     for i in range(count):
