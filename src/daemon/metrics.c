@@ -35,6 +35,11 @@ static int split(const char *address, char host[NI_MAXHOST], const char **port, 
     memcpy(host, from, size);
     host[size] = '\0';
     *port = colon + 1;
+    size_t digits = strspn(*port, "0123456789");
+    if ((*port)[digits] != '\0' || digits > 5 || strtol(*port, NULL, 10) > UINT16_MAX) {
+        return err_set(err, -EINVAL, "--metrics '%s': no port, 0 to 65535, behind the colon",
+                       address);
+    }
     return 0;
 }
 
@@ -194,7 +199,8 @@ int metrics_start(struct metrics *metrics, const struct status *status, struct e
     metrics->http = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC, 0, NULL, NULL, answer, metrics,
         MHD_OPTION_LISTEN_SOCKET, metrics->fd, MHD_OPTION_CONNECTION_LIMIT,
-        METRICS_CONNECTION_COUNT_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+        METRICS_CONNECTION_COUNT_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        METRICS_ADDRESS_CONNECTION_COUNT_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
         METRICS_CONNECTION_SECONDS_MAX, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (metrics->http == NULL) {

@@ -53,3 +53,12 @@ const char *peer_text(const struct rpc_peer *peer, char text[64])
     }
     return text;
 }
+
+bool rpc_call_may_be_forged(const struct rpc_call *call)
+{
+    if (call->server == NULL || call->peer->is_tcp || call->peer->is_local) {
+        return false;
+    }
+    const struct rpc_server_options *options = &call->server->options;
+    return options->is_known != NULL && !options->is_known(options->arg, &call->peer->address.sa);
+}

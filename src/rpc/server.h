@@ -119,6 +119,10 @@ struct rpc_call {
 #define RPC_CALL_MEMORY_MAX (160U * 1024)
 void *rpc_call_memory(struct rpc_call *call, size_t size_bytes);
 
+/* Whether the call came over UDP from an address that no export names (options.is_known): it may be
+ * of somebody who wrote another's address on it, to whom a long reply would go. */
+bool rpc_call_may_be_forged(const struct rpc_call *call);
+
 /*
  * Table rows. The thunk gives a typed procedure the table's signature:
  *
@@ -182,7 +186,7 @@ struct rpc_server_options {
         record_bytes_max; /* larger calls are refused before memory is taken; 0: 1 MiB + 64 KiB */
     uint32_t half_bytes_max; /* memory for calls that have not arrived whole; 0: 128 MiB */
     /* Whether some export names this host: when memory is short, others are let go first. On any
-     * loop's thread; must not block. NULL: every host is. */
+     * thread that runs procedures; must not block. NULL: every host is. */
     bool (*is_known)(void *arg, const struct sockaddr *peer);
     /* Called once on each thread that will run procedures, before the first one. May be NULL. */
     void (*thread_begin)(void *arg);

@@ -372,7 +372,8 @@ static void pmap2_dump(struct rpc_call *call, const struct rpc_void *args, struc
     struct xdr list = list_begin(call);
 
     (void)args;
-    for (uint32_t i = 0; i < registry->entry_count; i++) {
+    uint32_t count = rpc_call_may_be_forged(call) ? 0 : registry->entry_count;
+    for (uint32_t i = 0; i < count; i++) {
         const struct pmap_entry *entry = &registry->entries[i];
         struct pmaplist element = {.map = {.prog = entry->prog,
                                            .vers = entry->vers,
@@ -496,7 +497,8 @@ static void rpcb_dump(struct rpc_call *call, const struct rpc_void *args, struct
     struct xdr list = list_begin(call);
 
     (void)args;
-    for (uint32_t i = 0; i < registry->entry_count; i++) {
+    uint32_t count = rpc_call_may_be_forged(call) ? 0 : registry->entry_count;
+    for (uint32_t i = 0; i < count; i++) {
         const struct pmap_entry *entry = &registry->entries[i];
         struct rp__list element = {.rpcb_map = {.r_prog = entry->prog,
                                                 .r_vers = entry->vers,

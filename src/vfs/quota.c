@@ -20,6 +20,9 @@
 
 #define BLOCK_BYTES 1024U /* of limits, QIF_DQBLKSIZE */
 
+/* QCMD of <sys/quota.h> shifts an int until its sign changes. */
+#define COMMAND(command, type) ((int)(((unsigned)(command) << SUBCMDSHIFT) | (unsigned)(type)))
+
 #ifndef SYS_quotactl_fd
 #define SYS_quotactl_fd 443
 #endif
@@ -34,7 +37,7 @@ static bool is_enforced(const struct vfs_export *export, int type)
 {
     struct fs_quota_stat stat = {.qs_version = FS_QSTAT_VERSION};
     uint16_t bit = type == USRQUOTA ? FS_QUOTA_UDQ_ENFD : FS_QUOTA_GDQ_ENFD;
-    return ask(export, QCMD(Q_XGETQSTAT, type), 0, &stat) == 0 && (stat.qs_flags & bit) != 0;
+    return ask(export, COMMAND(Q_XGETQSTAT, type), 0, &stat) == 0 && (stat.qs_flags & bit) != 0;
 }
 
 static int get_quota(const struct vfs_export *export, int type, uint32_t id,
@@ -43,7 +46,7 @@ static int get_quota(const struct vfs_export *export, int type, uint32_t id,
     struct if_dqblk block = {0};
     int err = cred_be(type == USRQUOTA ? id : 0, type == GRPQUOTA ? id : 0);
     if (err == 0) {
-        err = ask(export, QCMD(Q_GETQUOTA, type), id, &block);
+        err = ask(export, COMMAND(Q_GETQUOTA, type), id, &block);
     }
     cred_be_root();
     *quota = (struct vfs_quota){

@@ -107,7 +107,8 @@ def wrong_usage_is_said(work):
     for watch in ('--watch=', '--watch=0', '--watch=soon', '--watch=1e9', '--watch=nan'):
         status(work, watch).ends(USAGE).says(watch, 'seconds')
     status(work, '--watch', '--json').ends(USAGE).says('--json')
-    for address in ('127.0.0.1', '::1:80', 'nowhere.invalid:1', '127.0.0.1:', '127.0.0.1:http'):
+    for address in ('127.0.0.1', '::1:80', 'nowhere.invalid:1', '127.0.0.1:', '127.0.0.1:http',
+                    '127.0.0.1:65536', '127.0.0.1:-1'):
         ended = holdfast('serve', *quiet(work), '--metrics', address, f'{work}/export')
         ended.ends(CANNOT).says(address)
 

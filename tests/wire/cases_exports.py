@@ -72,6 +72,18 @@ def exports_are_listed_as_they_were_written():
             equal(exports[server.work + '/two'], ['*'], 'everybody')
 
 
+def lists_do_not_go_to_strangers_over_udp():
+    """Who wrote that address on the datagram may be another, who has them sent to a victim."""
+    with Server(directories=['@work/export 127.0.0.2(rw,insecure)']) as server:
+        known, stranger = ('127.0.0.2', 0), ('127.0.0.3', 0)
+        equal(server.nfs(source=known).mount(server.export).status, 0, 'MNT')
+        for client, told in ((server.nfs(source=known), True), (server.nfs(source=stranger), True),
+                             (Nfs(server.udp(source=known)), True),
+                             (Nfs(server.udp(source=stranger)), False)):
+            equal(bool(export_list(client)), told, 'EXPORT')
+            equal(bool(mount_list(client)), told, 'DUMP')
+
+
 def the_mount_list_knows_addresses(server):
     clients = [server.nfs(source=(f'127.0.0.{n}', 0)) for n in (5, 6)]
     os.makedirs(server.export + '/a')
@@ -269,6 +281,7 @@ if __name__ == '__main__':
     nfs.run([
         mounts,
         exports_are_listed_as_they_were_written,
+        lists_do_not_go_to_strangers_over_udp,
         the_mount_list_knows_addresses,
         the_mount_list_is_bounded,
         read_only_is_read_only,

@@ -474,6 +474,13 @@ def only_metrics_are_served():
             except ConnectionError:
                 pass
         equal(get(server)[0], 200, 'after noise')
+        halves = [socket.create_connection((host, int(port)), timeout=20) for _ in range(40)]
+        for half in halves:
+            half.sendall(b'GET /metr')
+        server.nfs().null()
+        for half in halves:
+            half.close()
+        equal(get(server)[0], 200, 'after them')
 
 
 if __name__ == '__main__':
