@@ -9,7 +9,7 @@ libjansson-dev libarchive-dev libmicrohttpd-dev libseccomp-dev"
 check="$build libcmocka-dev libnfs-dev libtirpc-dev user-mode-linux kmod dmsetup e2fsprogs \
 xfsprogs btrfs-progs nfs-common iproute2 nftables util-linux make acl attr strace procps mandoc \
 rpcbind tcpdump tshark nfs-ganesha nfs-ganesha-vfs nfs-kernel-server man-db qemu-system-arm \
-u-boot-qemu python3-prometheus-client quota"
+u-boot-qemu python3-prometheus-client quota systemd"
 bench="$build libnfs-dev nfs-ganesha nfs-ganesha-vfs iperf3 procps iproute2 util-linux e2fsprogs \
 fio user-mode-linux kmod nfs-common"
 soak="$check clang libclang-rt-14-dev llvm"

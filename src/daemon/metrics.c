@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <signal.h>
@@ -76,7 +77,7 @@ static int bind_to(const struct addrinfo *ai)
     return fd;
 }
 
-int metrics_bind(struct metrics *metrics, const char *address, struct err *err)
+int metrics_bind(struct metrics *metrics, const char *address, int fd, struct err *err)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC,
                                    .ai_socktype = SOCK_STREAM,
@@ -85,6 +86,12 @@ int metrics_bind(struct metrics *metrics, const char *address, struct err *err)
     const char *port = NULL;
     char host[NI_MAXHOST];
 
+    if (fd >= 0) {
+        metrics->fd = fd;
+        (void)fcntl(fd, F_SETFL, O_NONBLOCK);
+        note_url(metrics);
+        return 0;
+    }
     if (address == NULL) {
         return 0;
     }
@@ -97,7 +104,7 @@ int metrics_bind(struct metrics *metrics, const char *address, struct err *err)
         return err_set(err, -EINVAL, "--metrics '%s': %s", address, gai_strerror(lookup));
     }
     for (const struct addrinfo *ai = list; ai != NULL && metrics->fd < 0; ai = ai->ai_next) {
-        int fd = bind_to(ai);
+        fd = bind_to(ai);
         metrics->fd = fd < 0 ? -1 : fd;
         error = fd < 0 ? fd : 0;
     }

@@ -22,8 +22,8 @@ struct metrics {
 };
 
 /* Binds ADDR:PORT ("127.0.0.1:9100", "[::1]:9100", ":9100" for every address, port 0: any free
- * one). NULL: nothing. */
-int metrics_bind(struct metrics *metrics, const char *address, struct err *err) MUST_USE;
+ * one). NULL: nothing. Or takes over a socket that is bound, unless fd is -1. */
+int metrics_bind(struct metrics *metrics, const char *address, int fd, struct err *err) MUST_USE;
 /* Starts the thread. */
 int metrics_start(struct metrics *metrics, const struct status *status, struct err *err) MUST_USE;
 void metrics_stop(struct metrics *metrics);

@@ -79,18 +79,22 @@ static void listen_local(struct portmap *portmap, struct rpc_server *server)
 }
 
 static int listen_own(struct portmap *portmap, struct rpc_server *server,
-                      const struct listen_addresses *addresses, struct err *err)
+                      const struct listen_addresses *addresses, struct activated *activated,
+                      struct err *err)
 {
     const struct rpc_program *program = &portmap->program;
     uint16_t port = PMAP_PORT;
 
     pmap_registry_init(&portmap->registry);
     pmap_program_init(&portmap->program, &portmap->registry);
-    int error = listen_begin(server, addresses, &program, 1, &port, err);
+    int error = activated->counts[ACTIVATE_PORTMAP] > 0
+                    ? activate_serve(activated, ACTIVATE_PORTMAP, server, &program, 1, NULL, &port,
+                                     err)
+                    : listen_begin(server, addresses, &program, 1, &port, err);
     if (error != 0) {
         return error;
     }
-    add_own(portmap, addresses, program, PMAP_PORT);
+    add_own(portmap, addresses, program, port);
     listen_local(portmap, server);
     portmap->how = PORTMAP_OWN;
     return 0;
@@ -109,7 +113,8 @@ static int do_without(struct portmap *portmap, enum config_portmap wanted, const
 }
 
 int portmap_listen(struct portmap *portmap, enum config_portmap wanted, struct rpc_server *server,
-                   const struct listen_addresses *addresses, struct err *err)
+                   const struct listen_addresses *addresses, struct activated *activated,
+                   struct err *err)
 {
     struct err reason;
 
@@ -118,12 +123,15 @@ int portmap_listen(struct portmap *portmap, enum config_portmap wanted, struct r
     if (wanted == CONFIG_PORTMAP_OFF) {
         return 0;
     }
+    if (activated->counts[ACTIVATE_PORTMAP] > 0) {
+        return listen_own(portmap, server, addresses, activated, err);
+    }
     int error = listen_try(addresses, PMAP_PORT, SOCK_STREAM);
     if (error == 0) {
         error = listen_try(addresses, PMAP_PORT, SOCK_DGRAM);
     }
     if (error == 0) {
-        return listen_own(portmap, server, addresses, err);
+        return listen_own(portmap, server, addresses, activated, err);
     }
     if (error != -EADDRINUSE) {
         (void)err_set(&reason, error, "cannot bind port 111: %s", strerror(-error));

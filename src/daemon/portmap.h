@@ -4,13 +4,15 @@
  * else neither and a log line that says why. --portmap on makes the last an error, off leaves 111
  * alone.
  *
- *     portmap_listen     before rpc_server_run, while ports below 1024 may be bound
+ *     portmap_listen     before rpc_server_run, while ports below 1024 may be bound; at the sockets
+ *                        that were passed for it, if there are any
  *     portmap_announce   when the server answers at its port
  *     portmap_withdraw   before it stops
  */
 #ifndef DAEMON_PORTMAP_H
 #define DAEMON_PORTMAP_H
 
+#include "daemon/activate.h"
 #include "daemon/listen.h"
 #include "daemon/rpcbind.h"
 #include "server/pmap.h"
@@ -30,7 +32,8 @@ struct portmap {
 };
 
 int portmap_listen(struct portmap *portmap, enum config_portmap wanted, struct rpc_server *server,
-                   const struct listen_addresses *addresses, struct err *err) MUST_USE;
+                   const struct listen_addresses *addresses, struct activated *activated,
+                   struct err *err) MUST_USE;
 
 /* Makes the programs, at port, known for the families of the addresses. */
 int portmap_announce(struct portmap *portmap, enum config_portmap wanted,

@@ -10,6 +10,7 @@
 #include "daemon/serve.h"
 
 #include "callback/sender.h"
+#include "daemon/activate.h"
 #include "daemon/control.h"
 #include "daemon/exports.h"
 #include "daemon/finder.h"
@@ -58,6 +59,7 @@ struct serve {
     sigset_t stops; /* SIGTERM and its like, held back */
     struct export_table *table;
     int state_lock_fd;
+    struct activated activated;
     struct listen_addresses addresses;
     uint16_t port;
     struct opener opener;
@@ -233,13 +235,22 @@ static int open_server(struct serve *serve, struct err *err)
     if (spray_program_init(&serve->programs[SPRAY_PROGRAMS], &serve->spray) != 0) {
         return err_set(err, -ENOMEM, "no memory for the senders of SPRAY");
     }
-    error = listen_begin(serve->server, &serve->addresses, programs_of(serve, programs),
-                         COUNT_OF(programs), &serve->port, err);
+    if (serve->activated.counts[ACTIVATE_NFS] > 0) {
+        if (serve->config->bind_count > 0) {
+            log_warning("--bind is of no use where the service manager binds");
+        }
+        error = activate_serve(&serve->activated, ACTIVATE_NFS, serve->server,
+                               programs_of(serve, programs), COUNT_OF(programs), &serve->addresses,
+                               &serve->port, err);
+    } else {
+        error = listen_begin(serve->server, &serve->addresses, programs_of(serve, programs),
+                             COUNT_OF(programs), &serve->port, err);
+    }
     if (error != 0) {
         return error;
     }
     return portmap_listen(&serve->portmap, serve->config->portmap, serve->server, &serve->addresses,
-                          err);
+                          &serve->activated, err);
 }
 
 /* ---- what the server sees of the machine, from inside its jail ---- */
@@ -490,7 +501,10 @@ static int start(struct serve *serve, struct err *err)
     const struct config *config = serve->config;
     const struct rpc_program *programs[PROGRAM_COUNT];
 
-    int error = make_table(serve, err);
+    int error = activate_take(&serve->activated, err);
+    if (error == 0) {
+        error = make_table(serve, err);
+    }
     if (error == 0) {
         error = listen_find_addresses(config, &serve->addresses, err);
     }
@@ -508,8 +522,10 @@ static int start(struct serve *serve, struct err *err)
         error = open_server(serve, err);
     }
     if (error == 0) {
-        error = metrics_bind(&serve->metrics, config->metrics, err);
+        error = metrics_bind(&serve->metrics, config->metrics, activate_metrics(&serve->activated),
+                             err);
     }
+    activate_close(&serve->activated);
     if (error == 0) {
         error = privs_bound(err);
     }

@@ -596,6 +596,7 @@ class Server:
         self.directories = [d.replace('@work', self.work) for d in self.directories]
         self.arguments = ['--portmap', portmap, '--state', self.state, *arguments]
         self.prefix = list(prefix)
+        self.pass_fds = ()
         self.process = None
         self.port = 0
         self.log = open(os.path.join(self.work, 'log'), 'w+b')
@@ -610,7 +611,7 @@ class Server:
         command = [*self.prefix, self.binary, 'serve', '--port', str(port), *self.arguments,
                    *self.directories]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=self.log)
+                                        stderr=self.log, pass_fds=self.pass_fds)
         line = self.process.stdout.readline().decode(errors='replace')
         found = re.search(r'port (\d+)', line)
         check(found, f'no ready line from {command}: {line!r}\n{self.messages()}')
