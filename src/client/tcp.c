@@ -100,11 +100,10 @@ void client_tcp_lost(struct client_rpc *rpc, int error)
 
 /* ---- sending ---- */
 
-/* Takes account of sent bytes; whole calls leave the queue. */
-static void sent_bytes(struct client_rpc *rpc, size_t bytes)
+/* Takes account of sent bytes; whole calls leave the queue. now_ns: before they were given to the
+ * socket, since the answer may be there before it returns. */
+static void sent_bytes(struct client_rpc *rpc, size_t bytes, int64_t now_ns)
 {
-    int64_t now_ns = client_loop_fresh_ns(rpc->loop);
-
     while (bytes > 0) {
         struct call *call = rpc->queue.first;
         size_t left = call->size_bytes + call_tail_bytes(call) - rpc->offset;
@@ -170,12 +169,13 @@ static void send_queue(struct client_rpc *rpc)
 {
     while (rpc->queue.count > 0) {
         size_t wanted;
+        int64_t now_ns = client_loop_fresh_ns(rpc->loop);
         ssize_t sent = send_batch(rpc, &wanted);
         if (sent < 0 && errno != EAGAIN && errno != EINTR) {
             client_tcp_lost(rpc, -errno);
             return;
         }
-        sent_bytes(rpc, sent > 0 ? (size_t)sent : 0);
+        sent_bytes(rpc, sent > 0 ? (size_t)sent : 0, now_ns);
         if (sent < (ssize_t)wanted) {
             break;
         }

@@ -123,9 +123,9 @@ static uint32_t send_batch(struct client_rpc *rpc, uint32_t limit, int *error)
             (struct mmsghdr){.msg_hdr = {.msg_iov = iovecs[count], .msg_iovlen = parts}};
         count++;
     }
+    int64_t now_ns = client_loop_fresh_ns(rpc->loop); /* the answer may come before this returns */
     int sent = sendmmsg(rpc->watch.fd, messages, count, MSG_DONTWAIT | MSG_NOSIGNAL);
     *error = sent < 0 ? -errno : 0;
-    int64_t now_ns = client_loop_fresh_ns(rpc->loop);
     for (int i = 0; i < sent; i++) {
         client_call_sent(rpc, rpc->queue.first, now_ns);
     }
