@@ -4,8 +4,10 @@
 
 #include "base/check.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
     const char *name;
@@ -47,9 +49,33 @@ static void print_help(FILE *file)
           file);
 }
 
+/* Of 0 to 2, those that are closed would become descriptors of sockets and files: they are made
+ * such that every use of them fails. */
+static void keep_standard_fds(void)
+{
+    for (int fd = 0; fd <= 2; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0) {
+            _exit(COMMAND_CANNOT);
+        }
+    }
+}
+
+/* Output that was lost is a failure, whatever else was done. `serve` is not there for what it
+ * prints. */
+static int end(const char *name, int status)
+{
+    if ((ferror(stdout) || fflush(stdout) != 0) && strcmp(name, "serve") != 0) {
+        fprintf(stderr, "holdfast %s: cannot write to standard output\n", name);
+        return status == COMMAND_DONE ? COMMAND_CANNOT : status;
+    }
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "";
+
+    keep_standard_fds();
 
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
         puts("holdfast " HOLDFAST_VERSION);
@@ -61,7 +87,7 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < COUNT_OF(commands); i++) {
         if (strcmp(word, commands[i].name) == 0) {
-            return commands[i].run(argc - 1, argv + 1);
+            return end(argv[1], commands[i].run(argc - 1, argv + 1));
         }
     }
     if (argc < 2) {
