@@ -52,9 +52,14 @@ bool remote_get_options(int argc, char **argv, const char *letters, struct remot
 void remote_tell(const char *command, const char *path, int status)
 {
     char text[CLIENT_TEXT_BYTES_MAX];
-    fprintf(stderr, "holdfast %s: %s: %s\n", command, path,
+
+    fprintf(stderr, "holdfast %s: ", command);
+    remote_print_name(stderr, client_name(path));
+    fprintf(stderr, ": %s\n",
             status == -EOPNOTSUPP ? "not a file, directory or symbolic link; not copied"
-                                  : client_status_text(status, text));
+            : status == CLIENT_COPY_SAME
+                ? "is what it would be copied to, or has that in it; not copied"
+                : client_status_text(status, text));
 }
 
 static void on_event(void *owner, const struct client_event *event)

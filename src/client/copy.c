@@ -165,6 +165,15 @@ static void rest(struct copy_file *file)
     client_timer_set(copy->mount->loop, &copy->timer, file->resume_ns);
 }
 
+bool copy_is_same(const struct stat *st, const struct fattr3 *attr)
+{
+    uint32_t ns = (uint32_t)st->st_ctim.tv_nsec;
+
+    return st->st_ino == attr->fileid && (uint64_t)st->st_size == attr->size &&
+           (uint32_t)st->st_ctim.tv_sec == attr->ctime.seconds &&
+           (ns == attr->ctime.nseconds || ns / 1000 * 1000 == attr->ctime.nseconds); /* NFSv2 */
+}
+
 int copy_call(struct copy_file *file, uint32_t proc, const void *args, client_reply_fn *replied,
               void *owner)
 {
@@ -244,6 +253,7 @@ int client_copy_open(const struct client_copy_options *options, struct client_co
     if (copy->options.request_count_max == 0) {
         copy->options.request_count_max = REQUEST_COUNT_MAX;
     }
+    copy->root.fd = -1;
     copy->umask = umask(0);
     umask(copy->umask);
     int error = client_timer_open(copy->mount->loop, &copy->timer, timer_expired);

@@ -21,6 +21,9 @@
 
 #define CLIENT_COPY_BATCH_BYTES (64ULL << 20)
 #define CLIENT_COPY_DEPTH_MAX 256U /* of a tree */
+/* The status of a file that would be copied onto itself, or a tree into itself: here and there are
+ * one object, on this machine or mounted on it. */
+#define CLIENT_COPY_SAME (-ENOTUNIQ)
 
 struct client_copy;
 

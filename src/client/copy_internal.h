@@ -47,6 +47,12 @@ struct copy_file {
     void (*release)(struct copy_file *file); /* frees the whole */
 };
 
+/* The directory that the copy of a tree is made in. */
+struct copy_root {
+    int fd;                  /* get: here; borrowed; -1: there is none */
+    struct client_node node; /* put: there */
+};
+
 struct client_copy {
     struct client_copy_options options;
     struct client_mount *mount;
@@ -60,6 +66,7 @@ struct client_copy {
     struct chunk *spare; /* with wsize bytes of data each */
     mode_t umask;
     struct later *later; /* tree.c */
+    struct copy_root root;
 };
 
 /* Adds a file and lets it begin; waits first until there is a place. On failure it is released. */
@@ -79,6 +86,10 @@ void copy_go_on(struct client_copy *copy);
 void copy_fail(struct copy_file *file, int status);
 /* A problem of something that is no file on its way. */
 void copy_problem(struct client_copy *copy, const char *path, int status);
+
+/* Whether they are one object, as its number, size and ctime say: a change of either shows in both.
+ */
+bool copy_is_same(const struct stat *st, const struct fattr3 *attr);
 
 struct chunk *copy_chunk_new(struct copy_file *file, uint64_t offset, uint32_t count, bool data);
 void copy_chunk_free(struct chunk *chunk);

@@ -3,8 +3,10 @@
  * One file to the server (RFC 1813 §3.3.7, §3.3.8, §3.3.21, §4.8).
  *
  *     CREATE --> [LOOKUP] --> WRITE... --> [COMMIT] --> WRITE... --> [SETATTR] --> done
- *                               ^             |
- *                               +-------------+  the verifier has changed: the batch again
+ *      | ^                      ^             |
+ *      | +--- is it the source? +-------------+  the verifier has changed: the batch again
+ *      +---> LOOKUP |
+ *          it is there already
  *
  * 1. The data of a batch is read from the local file again if it must be written again; of a source
  *    that cannot seek, everything is written FILE_SYNC, and nothing has to be.
@@ -19,7 +21,7 @@
 
 #define REWRITE_COUNT_MAX 20U
 
-enum put_state { PUT_CREATE, PUT_LOOKUP, PUT_WRITE, PUT_SETATTR, PUT_DONE };
+enum put_state { PUT_CREATE, PUT_COMPARE, PUT_LOOKUP, PUT_WRITE, PUT_SETATTR, PUT_DONE };
 
 struct put_file {
     struct copy_file file;
@@ -28,6 +30,7 @@ struct put_file {
     char *name;
     uint32_t name_bytes;
     struct stat st;
+    bool is_there; /* already, and not the source: it is emptied */
     enum stable_how stable;
     /* The batch */
     uint64_t batch_offset;
@@ -62,13 +65,16 @@ static void created(void *owner, const struct client_reply *reply)
             client_fh_set(&put->file.fh, &resok->obj.handle);
             put->state = PUT_WRITE;
         }
+    } else if (status == NFS3ERR_EXIST && !put->is_there) {
+        put->state = PUT_COMPARE;
     } else if (status != COPY_LATER) {
         copy_fail(&put->file, status);
     }
     copy_go_on(put->file.copy);
 }
 
-/* §3.3.8: UNCHECKED; size 0 empties a file that is there. */
+/* §3.3.8: first GUARDED, then UNCHECKED, where size 0 empties the file that is there. NFSv2 has
+ * only the latter. */
 static int create(struct put_file *put)
 {
     const struct client_copy *copy = put->file.copy;
@@ -76,9 +82,38 @@ static int create(struct put_file *put)
         copy->options.preserve ? put->st.st_mode & 07777 : put->st.st_mode & 0777 & ~copy->umask;
     struct CREATE3args args = {
         .where = client_dirop(&put->dir, name_of(put)),
-        .how = {.mode = UNCHECKED, .obj_attributes = {.mode = {true, {mode}}, .size = {true, {0}}}},
+        .how = {.mode = put->is_there ? UNCHECKED : GUARDED,
+                .obj_attributes = {.mode = {true, {mode}}, .size = {true, {0}}}},
     };
     return copy_call(&put->file, NFSPROC3_CREATE, &args, created, put);
+}
+
+static void compared(void *owner, const struct client_reply *reply)
+{
+    struct put_file *put = owner;
+
+    int status = copy_replied(&put->file, reply);
+    if (status == 0 || status == NFS3ERR_NOENT) {
+        const struct post_op_attr *attr =
+            &((const struct LOOKUP3res *)reply->res)->resok.obj_attributes;
+        bool same = status == 0 && attr->attributes_follow &&
+                    copy_is_same(&put->st, &attr->attributes);
+        put->is_there = true;
+        put->state = PUT_CREATE;
+        if (same) {
+            copy_fail(&put->file, CLIENT_COPY_SAME);
+        }
+    } else if (status != COPY_LATER) {
+        copy_fail(&put->file, status);
+    }
+    copy_go_on(put->file.copy);
+}
+
+/* What comes first over NFSv2, and otherwise only if GUARDED found the file. */
+static int compare(struct put_file *put)
+{
+    struct LOOKUP3args args = {client_dirop(&put->dir, name_of(put))};
+    return copy_call(&put->file, NFSPROC3_LOOKUP, &args, compared, put);
 }
 
 static void looked_up(void *owner, const struct client_reply *reply)
@@ -343,7 +378,14 @@ static int pump(struct copy_file *file, bool *asked)
         return 0;
     }
     *asked = true;
-    return put->state == PUT_CREATE   ? create(put)
+    if (put->state == PUT_CREATE) {
+        int status = create(put);
+        if (status != -EOPNOTSUPP || put->is_there) {
+            return status;
+        }
+        put->state = PUT_COMPARE; /* NFSv2 has no GUARDED */
+    }
+    return put->state == PUT_COMPARE  ? compare(put)
            : put->state == PUT_LOOKUP ? look_up(put)
                                       : set_attributes(put);
 }
@@ -387,6 +429,9 @@ int client_copy_put_file(struct client_copy *copy, const struct client_fh *dir,
         .end = end,
         .release = release,
     };
+    if (!S_ISREG(put->st.st_mode)) { /* a pipe's mode says nothing of a file's */
+        put->st.st_mode = S_IFREG | (0666 & ~copy->umask);
+    }
     put->dir = *dir;
     put->name = name_copy;
     put->name_bytes = name.size;

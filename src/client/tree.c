@@ -116,6 +116,17 @@ static int open_local_dir(int dir_fd, const char *name, mode_t mode)
     return fd < 0 ? -errno : fd;
 }
 
+/* Whether two directories are one; when nothing of ours is under way that changes them. */
+static bool is_same_directory(struct client_copy *copy, int fd, const struct client_node *there)
+{
+    struct client_node node = *there;
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && st.st_ino == there->attr.fileid &&
+           client_copy_finish(copy) == 0 && fstat(fd, &st) == 0 &&
+           client_getattr(copy->mount, &node) == 0 && copy_is_same(&st, &node.attr);
+}
+
 static int get_directory(const struct get *to, const struct client_node *node, const char *name)
 {
     struct client_copy *copy = to->copy;
@@ -125,9 +136,19 @@ static int get_directory(const struct get *to, const struct client_node *node, c
     if (to->depth >= CLIENT_COPY_DEPTH_MAX) {
         return -ELOOP;
     }
+    if (to->depth > 0 && is_same_directory(copy, copy->root.fd, node)) {
+        return CLIENT_COPY_SAME;
+    }
     int fd = open_local_dir(to->dir_fd, name, mode | S_IRWXU);
     if (fd < 0) {
         return fd;
+    }
+    if (to->depth == 0) {
+        copy->root.fd = fd;
+        if (is_same_directory(copy, fd, node)) {
+            close(fd);
+            return CLIENT_COPY_SAME;
+        }
     }
     struct get below = {copy, fd, to->path, to->depth + 1};
     get_entries(&below, node);
@@ -164,6 +185,11 @@ static int get_symlink(const struct get *to, const struct client_node *node, con
 
 static int get_regular(const struct get *to, const struct client_node *node, const char *name)
 {
+    struct stat st;
+    if (fstatat(to->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        copy_is_same(&st, &node->attr)) {
+        return CLIENT_COPY_SAME;
+    }
     int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
     int fd = openat(to->dir_fd, name, flags, node->attr.mode & 0777);
     return fd < 0 ? -errno : client_copy_get_file(to->copy, node, fd, false, to->path);
@@ -353,7 +379,16 @@ static int put_directory(const struct put *to, int dir_fd, const char *local_nam
         }
         return error;
     }
-    int status = make_directory(to, mode | S_IRWXU, &fh);
+    int status = to->depth > 0 && is_same_directory(copy, fd, &copy->root.node)
+                     ? CLIENT_COPY_SAME
+                     : make_directory(to, mode | S_IRWXU, &fh);
+    if (status == 0 && to->depth == 0) {
+        copy->root.node = (struct client_node){.fh = fh};
+        status = client_getattr(copy->mount, &copy->root.node);
+        if (status == 0 && is_same_directory(copy, fd, &copy->root.node)) {
+            status = CLIENT_COPY_SAME;
+        }
+    }
     if (status == 0) {
         put_entries(to, &fh, dir);
         copy->counts.directories++;

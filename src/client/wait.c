@@ -73,7 +73,10 @@ int client_wait_begin(struct client_rpc *rpc, uint32_t proc, const void *args,
     answer->results = (struct xdr_bytes){0};
     int error = client_rpc_call(rpc, proc, args, replied, answer);
     if (error != 0) {
-        struct client_reply reply = {.error = error, .fault = CLIENT_FAULT_TRANSPORT};
+        bool unavailable = error == -EOPNOTSUPP; /* in NFSv2; nobody was asked */
+        struct client_reply reply = {.error = error,
+                                     .fault = unavailable ? CLIENT_FAULT_PROC_UNAVAIL
+                                                          : CLIENT_FAULT_TRANSPORT};
         replied(answer, &reply);
     }
     return error;

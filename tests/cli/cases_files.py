@@ -318,6 +318,47 @@ def directories_are_made_and_removed(work):
         holdfast('rm', '-r', at('')).ends(FINDING).says('NFS3ERR_PERM')
 
 
+def nothing_is_copied_onto_itself(work):
+    """Where the export is also a path here: the file would be emptied before it is read."""
+    export = f'{work}/export'
+    os.makedirs(f'{export}/tree/below')
+    for name in ('big', 'tree/file', 'tree/below/file'):
+        write(f'{export}/{name}', 'words ' * 5000)
+    with serving(work) as server:
+        for words in ('', 'vers=2'):
+            def at(path):
+                return url(work, server.port, path, words)
+            holdfast('put', f'{export}/big', at('/big')).ends(FINDING).says('not copied')
+            holdfast('get', at('/big'), f'{export}/big').ends(FINDING).says('not copied')
+            for path in (f'{export}/tree', f'{export}/tree/'):
+                holdfast('put', '-r', path, at('/')).ends(FINDING).says('not copied')
+                holdfast('get', '-r', at('/tree'), export).ends(FINDING).says('not copied')
+            holdfast('put', '-r', f'{export}/tree', at('/tree')).ends(FINDING).says('not copied')
+            holdfast('get', '-r', at('/tree'), f'{export}/tree').ends(FINDING).says('not copied')
+            holdfast('put', f'{export}/tree/file', at('/tree/below/file')).ends(DONE)
+    for name in ('big', 'tree/file', 'tree/below/file'):
+        with open(f'{export}/{name}', encoding='ascii') as file:
+            equal(file.read(), 'words ' * 5000, name)
+    depth = max(path.count('/') for path, _, _ in os.walk(export)) - export.count('/')
+    check(depth < 5, f'{depth} directories deep')
+
+
+def what_cannot_be_written_or_read_is_a_failure(work):
+    with serving(work) as server:
+        write(f'{work}/export/file', 'words\n')
+        at = url(work, server.port, '/file')
+        for command in (f'get {at} - >&-', f'get {at} - >/dev/full', f'ls -l {at} >&-',
+                        f'ls -l {at} >/dev/full', f'stat {at} >/dev/full', f'put - {at}2 <&-',
+                        f'get {at} - <&- >&- 2>&-', 'exports --help >/dev/full'):
+            done = subprocess.run(['sh', '-c', f'"$0" {command}', BINARY], check=False,
+                                  timeout=20, capture_output=True)
+            check(done.returncode != 0, f'{command}: {done}')
+        os.umask(0o022)
+        subprocess.run(['sh', '-c', f'echo words | "$0" put - {at}3', BINARY], check=True,
+                       timeout=20)
+        equal(os.stat(f'{work}/export/file3').st_mode & 0o7777, 0o644, 'mode by a pipe')
+
+
 def rm_refuses_dots(work):
     """As rm(1): they would be emptied before the server could say no."""
     os.mkdir(f'{work}/export/sub')
@@ -349,5 +390,6 @@ def what_cannot_be_reached_is_told_at_once(work):
 if __name__ == '__main__':
     run([a_tree_goes_there_and_back, a_tree_goes_there_and_back_by_version_2, five_percent_loss,
          the_server_restarts_midway, ls_and_stat_say_what_is_there, version_2_says_what_it_can,
-         targets_are_chosen_as_cp_does, directories_are_made_and_removed, rm_refuses_dots,
-         what_cannot_be_reached_is_told_at_once])
+         targets_are_chosen_as_cp_does, directories_are_made_and_removed,
+         nothing_is_copied_onto_itself, what_cannot_be_written_or_read_is_a_failure,
+         rm_refuses_dots, what_cannot_be_reached_is_told_at_once])
