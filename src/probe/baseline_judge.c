@@ -12,8 +12,9 @@
 #define CLEAN_PART 0.001 /* resent calls; fewer is noise */
 #define LOSSY_PART 0.01  /* from here on losses are told */
 #define SILENT_NS_MIN 500000000LL
-#define LOSSES_MIN 3      /* one may be a machine that paused */
-#define AS_GOOD_PART 0.95 /* of the best rate */
+#define LOSSES_MIN 3       /* one may be a machine that paused */
+#define LOST_TIME_PART 0.1 /* of the time is spent waiting for timers, or it is not the losses */
+#define AS_GOOD_PART 0.95  /* of the best rate */
 #define MUCH_FASTER 1.3
 #define GAIN_MAX 1000.0    /* more cannot be said of what hardly works */
 #define STORAGE_MS_MIN 0.1 /* waits that are shorter are not told from noise */
@@ -178,14 +179,21 @@ static bool is_silent(const struct baseline_point *point)
            point->result.elapsed_ns > SILENT_NS_MIN;
 }
 
+/* Calls are sent again also where a busy server is late: what losses cost is the waiting. */
+static bool is_slow_by_losses(const struct baseline_point *point)
+{
+    const struct load_result *result = &point->result;
+    return result->retransmitted >= LOSSES_MIN && baseline_resent_part(point) >= LOSSY_PART &&
+           (double)result->waited_ns >= LOST_TIME_PART * (double)result->elapsed_ns;
+}
+
 static const struct baseline_point *worst_loss(const struct baseline *baseline, enum load_kind kind)
 {
     const struct baseline_point *worst = NULL;
     for (uint32_t i = 0; i < baseline->point_count; i++) {
         const struct baseline_point *point = &baseline->points[i];
         bool lossy = point->transport == BASELINE_UDP && point->kind == kind && !point->random &&
-                     (is_silent(point) || (point->result.retransmitted >= LOSSES_MIN &&
-                                           baseline_resent_part(point) >= LOSSY_PART));
+                     (is_silent(point) || is_slow_by_losses(point));
         if (lossy && (worst == NULL || baseline_rate(point) <= baseline_rate(worst))) {
             worst = point;
         }
@@ -204,7 +212,8 @@ static void judge_losses(struct baseline *baseline, enum load_kind kind)
         return;
     }
     struct baseline_advice *advice = add(baseline);
-    text_add(advice->finding, "large blocks over UDP lose datagrams: with %s, %s falls to %s",
+    text_add(advice->finding, "%s over UDP lose datagrams: with %s, %s falls to %s",
+             worst->result.fragments > 1 ? "large blocks" : "even small blocks",
              size_of(worst, size), kind == LOAD_READ ? "reading" : "writing", rate_of(worst, rate));
     say_losses(advice->evidence, worst);
     if (worst->result.fragments > 1) {

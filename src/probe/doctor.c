@@ -17,6 +17,7 @@
 #define SMALL_PACKET_BYTES 84U
 #define BURST_COUNT 100U
 #define BURST_INTERVAL_US 5000U
+#define SLOW_NULL_MS 10 /* above an echo: it is not the network */
 #define FILL_MS 2000U
 #define NFS_PORT 2049
 #define SLOW_MBIT 1000
@@ -301,6 +302,11 @@ static bool find_programs(const struct doctor_options *options, struct doctor *d
                  "mount with port= and mountport=");
         return true;
     }
+    for (uint32_t i = 0; options->url.nfs_port != 0 && i < result->target_count; i++) {
+        if (result->targets[i].prog == 100003) {
+            result->targets[i].port = options->url.nfs_port; /* what the mount will use */
+        }
+    }
     step(doctor, "portmapper", DOCTOR_GOOD, "lists %u programs; NFSv3 over%s%s%s",
          result->target_count, has_nfs(result, 3, true) ? " tcp" : "",
          has_nfs(result, 3, false) ? " udp" : "",
@@ -333,10 +339,19 @@ static void look_at_rpc(const struct doctor_options *options, struct doctor *doc
         }
         answers = true;
         bool lossy = (double)lost > LOSSY_PART * (double)all;
+        double half_ms = (double)samples_percentile(&target->samples, 0.5) / 1e6;
+        bool slow = doctor->echo_ms >= 0 && half_ms > SLOW_NULL_MS + 2 * doctor->echo_ms;
         step(doctor, target->tcp ? "NFS over tcp" : "NFS over udp",
-             lossy ? DOCTOR_ODD : DOCTOR_GOOD,
+             lossy || slow ? DOCTOR_ODD : DOCTOR_GOOD,
              "%u of %u NULL calls answered, half of them within %.3f ms", target->samples.count,
-             all, (double)samples_percentile(&target->samples, 0.5) / 1e6);
+             all, half_ms);
+        if (slow) {
+            struct doctor_finding *found = finding(doctor, "calls wait for a processor");
+            text_add(found->evidence, "NULL, which does nothing, takes %.1f ms over %s, an echo "
+                     "%.3f",
+                     half_ms, target->tcp ? "tcp" : "udp", doctor->echo_ms);
+            text_add(found->change, "see what else runs on the server, and on this machine");
+        }
         if (lossy) {
             struct doctor_finding *found = finding(doctor, "small calls are lost");
             text_add(found->evidence, "%u of %u NULL calls over %s got no answer", lost, all,

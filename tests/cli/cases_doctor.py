@@ -129,6 +129,9 @@ def it_stops_where_a_layer_fails(work):
     failed_at('nfs://127.0.0.1:5?mountport=5', 'NFS')
     with Serving(*quiet(work), f'{work}/export 192.0.2.9(ro)') as server:
         failed_at(url(server, f'{work}/export'), 'export')
+    with Serving('--port', '0', '--portmap', 'on', '--state', f'{work}/state',
+                 f'{work}/export(rw,insecure)') as server:
+        failed_at(f'nfs://127.0.0.1:5{work}/export', 'NFS')  # another port than the portmapper's
     with Serving(*quiet(work), f'{work}/export(ro,insecure)') as server:
         failed_at(url(server, f'{work}/export'), 'export')
     sh('ip link add v0 type veth peer name v1 && ip addr add 10.9.8.1/24 dev v0 && '
