@@ -138,28 +138,40 @@ static bool has_entry(const struct grants_table *table, const char *path)
     return false;
 }
 
-static bool is_below_crossing(const struct grants_table *table, const char *path)
+/* The export with crossmnt that begins the path, and what follows it; NULL: there is none. */
+static const char *crossing_above(const struct grants_table *table, const char *path,
+                                  const char **rest)
 {
     for (uint32_t i = 0; i < table->crossing_count; i++) {
         const char *above = table->crossings[i];
         size_t bytes = strcmp(above, "/") == 0 ? 0 : strlen(above);
         if (strncmp(above, path, bytes) == 0 && path[bytes] == '/' && path[bytes + 1] != '\0') {
-            return true;
+            *rest = path + bytes + 1;
+            return above;
         }
     }
-    return false;
+    return NULL;
 }
 
-/* The kernel gives paths of what is mounted without symbolic links. */
-static int open_mount(const char *path)
+/* The kernel gives paths of what is mounted without symbolic links; and without "..", which would
+ * lead out of the export. */
+static int open_mount(const char *above, const char *rest)
 {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
                            .resolve = RESOLVE_NO_SYMLINKS};
     struct statx st;
 
-    int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
-    if (fd < 0) {
+    int above_fd = (int)syscall(SYS_openat2, AT_FDCWD, above, &how, sizeof how);
+    if (above_fd < 0) {
         return -errno;
+    }
+    how.resolve |= RESOLVE_BENEATH;
+    rest += strspn(rest, "/");
+    int fd = (int)syscall(SYS_openat2, above_fd, rest, &how, sizeof how);
+    int err = fd < 0 ? -errno : 0;
+    close(above_fd);
+    if (fd < 0) {
+        return err;
     }
     if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &st) != 0 ||
         (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) == 0) {
@@ -174,11 +186,10 @@ int grants_open(const struct grants *grants, const char *path)
     if (has_entry(&grants->now, path) || has_entry(&grants->next, path)) {
         return walk_to(grants, path);
     }
-    if (path[0] == '/' && (is_below_crossing(&grants->now, path) ||
-                           is_below_crossing(&grants->next, path))) {
-        return open_mount(path);
-    }
-    return -EACCES;
+    const char *rest = NULL;
+    const char *above = crossing_above(&grants->now, path, &rest);
+    above = above != NULL ? above : crossing_above(&grants->next, path, &rest);
+    return above != NULL ? open_mount(above, rest) : -EACCES;
 }
 
 static bool has_journal(const struct grants_table *table, const char *path)

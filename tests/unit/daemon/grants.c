@@ -200,6 +200,8 @@ static void mounts_below_crossmnt_are_opened(void **state)
     int elsewhere = try_open(scene, "out/deep", "out/deep");
     assert_int_equal(symlink(in(scene, "out"), in(scene, "a/link")), 0);
     int over_link = try_open(scene, "a/link/deep", "out/deep");
+    int over_dots = try_open(scene, "a/../out/deep", "out/deep");
+    int to_above = try_open(scene, "a/deep/../../out/deep", "out/deep");
     write_exports(scene, "a", "b"); /* without crossmnt */
     read_anew(scene);
     grants_publish(&scene->grants);
@@ -210,6 +212,8 @@ static void mounts_below_crossmnt_are_opened(void **state)
     assert_int_equal(no_mount, -EACCES);
     assert_int_equal(elsewhere, -EACCES);
     assert_int_equal(over_link, -ELOOP);
+    assert_int_equal(over_dots, -EXDEV);
+    assert_int_equal(to_above, -EXDEV);
     assert_int_equal(without, -EACCES);
 }
 
