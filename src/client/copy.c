@@ -174,6 +174,17 @@ bool copy_is_same(const struct stat *st, const struct fattr3 *attr)
            (ns == attr->ctime.nseconds || ns / 1000 * 1000 == attr->ctime.nseconds); /* NFSv2 */
 }
 
+struct nfstime3 copy_time(const struct timespec *time)
+{
+    if (time->tv_sec < 0) {
+        return (struct nfstime3){0, 0};
+    }
+    if (time->tv_sec > UINT32_MAX) {
+        return (struct nfstime3){UINT32_MAX, 0};
+    }
+    return (struct nfstime3){(uint32_t)time->tv_sec, (uint32_t)time->tv_nsec};
+}
+
 int copy_call(struct copy_file *file, uint32_t proc, const void *args, client_reply_fn *replied,
               void *owner)
 {

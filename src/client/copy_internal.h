@@ -91,6 +91,9 @@ void copy_problem(struct client_copy *copy, const char *path, int status);
  */
 bool copy_is_same(const struct stat *st, const struct fattr3 *attr);
 
+/* The nearest time that RFC 1813 §2.5 nfstime3 can tell: 1970 to 2106. */
+struct nfstime3 copy_time(const struct timespec *time);
+
 struct chunk *copy_chunk_new(struct copy_file *file, uint64_t offset, uint32_t count, bool data);
 void copy_chunk_free(struct chunk *chunk);
 static inline void copy_chunk_again(struct chunk *chunk)

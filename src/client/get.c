@@ -64,7 +64,8 @@ static int pump(struct copy_file *file, bool *asked)
     return ask(chunk);
 }
 
-/* Some bytes came: what is missing is asked for again. */
+/* Some bytes came: what is missing is asked for again. An eof before the size that the same reply
+ * has is none: a server that stays with it makes no progress. */
 static int take(struct chunk *chunk, const struct READ3resok *resok)
 {
     struct copy_file *file = chunk->file;
@@ -79,7 +80,9 @@ static int take(struct chunk *chunk, const struct READ3resok *resok)
     }
     file->copy->counts.bytes += data.size;
     file->stuck_count = data.size > 0 ? 0 : file->stuck_count + 1;
-    if (resok->eof) {
+    const struct post_op_attr *attr = &resok->file_attributes;
+    bool denied = attr->attributes_follow && attr->attributes.size > chunk->offset + data.size;
+    if (resok->eof && !denied) {
         file->eof = true;
         return 0;
     }

@@ -72,6 +72,7 @@ struct client_rpc {
     void *res; /* room for any results of the version */
     bool not_responding;
     bool contact; /* the server has answered */
+    int64_t replied_ns; /* when it last did */
     bool closing;
     struct client_watch watch;
     struct client_timer timer; /* of calls */

@@ -149,18 +149,13 @@ static void attributes_set(void *owner, const struct client_reply *reply)
     copy_go_on(put->file.copy);
 }
 
-static struct nfstime3 time3(struct timespec time)
-{
-    return (struct nfstime3){(uint32_t)time.tv_sec, (uint32_t)time.tv_nsec};
-}
-
 static int set_attributes(struct put_file *put)
 {
     struct SETATTR3args args = {
         .object = client_fh3(&put->file.fh),
         .new_attributes = {.mode = {true, {put->st.st_mode & 07777}},
-                           .atime = {SET_TO_CLIENT_TIME, {time3(put->st.st_atim)}},
-                           .mtime = {SET_TO_CLIENT_TIME, {time3(put->st.st_mtim)}}},
+                           .atime = {SET_TO_CLIENT_TIME, {copy_time(&put->st.st_atim)}},
+                           .mtime = {SET_TO_CLIENT_TIME, {copy_time(&put->st.st_mtim)}}},
     };
     return copy_call(&put->file, NFSPROC3_SETATTR, &args, attributes_set, put);
 }

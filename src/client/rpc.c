@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define NS_PER_MS 1000000LL
+#define SILENCE_NS (10000 * NS_PER_MS)
 #define REPLY_BYTES_MAX ((1U << 20) + (1U << 16))
 #define ARGS_BYTES_MAX (1U << 16)  /* of a call that does not fit inline, borrowed bytes apart */
 #define MACHINENAME_BYTES_MAX 255U /* RFC 5531 Appendix A */
@@ -286,6 +287,9 @@ void client_call_sent(struct client_rpc *rpc, struct call *call, int64_t now_ns)
     }
     call->deadline_ns = now_ns + call->timeout_ns;
     timer_reach(rpc, call->deadline_ns);
+    if (!rpc->options.soft && !rpc->not_responding) {
+        timer_reach(rpc, call->first_sent_ns + SILENCE_NS);
+    }
     uint32_t bytes = call->size_bytes - RPC_RECORD_MARK_BYTES + call_tail_bytes(call);
     *(again ? &rpc->stats.retransmitted : &rpc->stats.sent) += 1;
     rpc->stats.bytes_sent += bytes;
@@ -382,11 +386,31 @@ static void time_out_due(struct client_rpc *rpc, struct call_list *list, int64_t
     }
 }
 
+/* Timers may be minutes long (over TCP); who waits wants to know before. */
+static void tell_silence(struct client_rpc *rpc, int64_t now_ns)
+{
+    const struct call *oldest = rpc->sent.first != NULL ? rpc->sent.first : rpc->queue.first;
+
+    if (oldest == NULL || oldest->transmissions == 0 || rpc->options.soft || rpc->not_responding) {
+        return;
+    }
+    int64_t since_ns = rpc->replied_ns > oldest->first_sent_ns ? rpc->replied_ns
+                                                               : oldest->first_sent_ns;
+    int64_t due_ns = since_ns + SILENCE_NS;
+    if (due_ns > now_ns) {
+        timer_reach(rpc, due_ns);
+        return;
+    }
+    rpc->not_responding = true;
+    client_tell(rpc, CLIENT_NOT_RESPONDING, oldest, 0, 0);
+}
+
 static void timer_expired(struct client_timer *timer)
 {
     struct client_rpc *rpc = CONTAINER_OF(timer, struct client_rpc, timer);
     int64_t now_ns = client_loop_now_ns(rpc->loop);
 
+    tell_silence(rpc, now_ns);
     if (rpc->offset > 0 && rpc->queue.first->deadline_ns <= now_ns) {
         client_tcp_lost(rpc, -ETIMEDOUT); /* half a call on the stream cannot be taken back */
     }
@@ -505,6 +529,7 @@ bool client_message(struct client_rpc *rpc, const uint8_t *bytes, size_t size_by
         return true;
     }
     rpc->contact = true;
+    rpc->replied_ns = now_ns;
     rpc->stats.replied++;
     client_tell(rpc, CLIENT_REPLIED, call, 0, (uint32_t)size_bytes);
     if (rpc->not_responding) {

@@ -55,7 +55,8 @@ enum client_event_kind {
     CLIENT_LATE_DUPLICATE, /* one more reply of a call that has its reply */
     CLIENT_STRAY,          /* bytes that answer nothing we asked */
     CLIENT_TIMED_OUT,      /* a timer ran out; what follows is a retransmission or the end */
-    CLIENT_NOT_RESPONDING, /* `retrans` retransmissions without a reply, hard: said once, until */
+    CLIENT_NOT_RESPONDING, /* hard: `retrans` retransmissions without a reply, or ten seconds
+                            * without one while calls wait; said once, until */
     CLIENT_RESPONDING,     /* it answers again */
     CLIENT_CONNECTED,      /* TCP; transmission counts connections, from 1 */
     CLIENT_DISCONNECTED,   /* TCP; error says why, 0: the server closed */

@@ -461,10 +461,10 @@ static void finish_remote(struct client_copy *copy, const struct later *later)
                                 .new_attributes = mode_only(later->mode)};
     if (copy->options.preserve) {
         const struct timespec *times = later->times;
-        args.new_attributes.atime = (struct set_atime){
-            SET_TO_CLIENT_TIME, {{(uint32_t)times[0].tv_sec, (uint32_t)times[0].tv_nsec}}};
-        args.new_attributes.mtime = (struct set_mtime){
-            SET_TO_CLIENT_TIME, {{(uint32_t)times[1].tv_sec, (uint32_t)times[1].tv_nsec}}};
+        args.new_attributes.atime =
+            (struct set_atime){SET_TO_CLIENT_TIME, {copy_time(&times[0])}};
+        args.new_attributes.mtime =
+            (struct set_mtime){SET_TO_CLIENT_TIME, {copy_time(&times[1])}};
     }
     int status = client_nfs3(copy->mount, NFSPROC3_SETATTR, &args, &answer);
     if (status != 0) {

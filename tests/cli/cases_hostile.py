@@ -8,7 +8,7 @@ import subprocess
 
 from cli import BINARY, CANNOT, DONE, FINDING, check, equal, holdfast, run, write
 from fake import FILE_SYNC, Fake
-from nfs import opaque, record, u32
+from nfs import opaque, record, u32, u64
 
 READ, WRITE, CREATE, LOOKUP, COMMIT, READDIR, JUKEBOX = 6, 7, 8, 3, 21, 16, 10008
 MEG = 1 << 20
@@ -247,6 +247,41 @@ def more_data_than_asked_for_is_an_error(work):
         holdfast('put', f'{work}/few', fake.url('/g')).ends(FINDING).says('makes no sense')
 
 
+def an_end_before_the_size_is_an_error(work):
+    with Fake() as fake:
+        fake.add('f', b'x' * 100)
+        attributes = (u32(1, 0o644, 1, 0, 0) + u64(100, 100) + u32(0, 0) + u64(1, 2) +
+                      u32(0, 0, 0, 0, 0, 0))
+        seen = []
+
+        def early(procedure, results):
+            if procedure != READ:
+                return results
+            seen.append(procedure)
+            data = b'x' * 10 if len(seen) == 1 else b''
+            return u32(0, 1) + attributes + u32(len(data), 1) + opaque(data)
+
+        fake.answer = early
+        holdfast('get', fake.url('/f'), f'{work}/back').ends(FINDING).says('back')
+
+
+def silence_is_told_before_timers_end(work):
+    with Fake() as fake:
+        fake.add('f', b'words')
+        calls = []
+
+        def frames(message):
+            calls.append(message)
+            if len(calls) <= 3:  # MNT, FSINFO and the like
+                yield record(message)
+
+        fake.frames = frames
+        with subprocess.Popen([BINARY, 'get', fake.url('/f'), f'{work}/back'], text=True,
+                              stderr=subprocess.PIPE) as process:
+            check('is not responding' in process.stderr.readline(), 'nothing was said')
+            process.kill()
+
+
 def links_are_followed_within_the_export(work):
     with Fake() as fake:
         directory = fake.add('d')
@@ -339,6 +374,8 @@ if __name__ == '__main__':
         a_link_made_just_now_is_not_followed,
         a_directory_without_end_is_an_error,
         more_data_than_asked_for_is_an_error,
+        an_end_before_the_size_is_an_error,
+        silence_is_told_before_timers_end,
         links_are_followed_within_the_export,
         names_are_bytes,
         one_error_is_one_line_and_the_others_go_on,
