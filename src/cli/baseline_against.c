@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define VALUE_MAX 1e15
+
 static const char *text_of(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
@@ -112,6 +114,42 @@ static void compare_unpacking(const json_t *unpacking, struct baseline *baseline
     }
 }
 
+/* What is compared is a number that a measurement can have. */
+static bool is_sound(const json_t *array, const char *key)
+{
+    size_t i;
+    json_t *item;
+
+    json_array_foreach(array, i, item)
+    {
+        const json_t *value = json_object_get(item, key);
+        double number = json_number_value(value);
+        if (!json_is_number(value) || number < 0 || number > VALUE_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int check(const json_t *saved, const char *path, struct err *err)
+{
+    const json_t *points = json_object_get(saved, "points");
+    const json_t *small = json_object_get(saved, "small_files");
+    const char *key = !is_sound(points, "bytes_per_second") ? "bytes_per_second"
+                      : !is_sound(json_object_get(small, "operations"), "p50_ms") ? "p50_ms"
+                      : !is_sound(json_object_get(saved, "unpacking"), "files_per_second")
+                          ? "files_per_second"
+                          : NULL;
+
+    if (!json_is_array(points)) {
+        return err_set(err, -EINVAL, "%s: no saved baseline: it has no \"points\"", path);
+    }
+    return key == NULL ? 0
+                       : err_set(err, -EINVAL,
+                                 "%s: no saved baseline: a \"%s\" is not a number from 0 to %g",
+                                 path, key, VALUE_MAX);
+}
+
 int baseline_compare(const char *path, struct baseline *baseline, struct baseline_changes *changes,
                      struct err *err)
 {
@@ -127,10 +165,10 @@ int baseline_compare(const char *path, struct baseline *baseline, struct baselin
     if (saved == NULL) {
         return err_set(err, -EINVAL, "%s:%d: %s", path, problem.line, problem.text);
     }
-    const json_t *points = json_object_get(saved, "points");
-    if (!json_is_array(points)) {
+    int error = check(saved, path, err);
+    if (error != 0) {
         json_decref(saved);
-        return err_set(err, -EINVAL, "%s: no saved baseline: it has no \"points\"", path);
+        return error;
     }
     changes->capacity =
         baseline->point_count + (uint32_t)BASELINE_OP_COUNT + baseline->unpacked_count;
@@ -140,7 +178,7 @@ int baseline_compare(const char *path, struct baseline *baseline, struct baselin
         return err_set(err, -ENOMEM, "out of memory");
     }
     (void)snprintf(changes->url, sizeof changes->url, "%s", text_of(saved, "url"));
-    compare_points(points, baseline, changes);
+    compare_points(json_object_get(saved, "points"), baseline, changes);
     compare_small(json_object_get(saved, "small_files"), baseline, changes);
     compare_unpacking(json_object_get(saved, "unpacking"), baseline, changes);
     json_decref(saved);

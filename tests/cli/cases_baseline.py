@@ -317,6 +317,10 @@ def what_was_saved_is_compared_with(work):
             one['files_per_second'] /= 1e6
         write(saved, json.dumps(said))
         ended = baseline('--against', saved, *common).ends(DONE).says(' 0 slower', where='out')
+        for nonsense in (-1, '5', 1e300, None):
+            point['bytes_per_second'] = nonsense
+            write(saved, json.dumps(said))
+            baseline('--against', saved, *common).ends(CANNOT).says('"bytes_per_second"')
         write(saved, '{"points": [\n')
         baseline('--against', saved, *common).ends(CANNOT).says(f'{saved}:')
         write(saved, '[]')
