@@ -126,7 +126,7 @@ dmsetup remove "${recorded[@]}"
 lossy=0
 for cut in $(seq "$cut_count"); do
     make_images "$cut"
-    if [ $((cut % 2)) -eq 0 ] && [[ $mode = *sync && $mode != *nosync ]]; then
+    if [ $((cut % 2)) -eq 0 ] && [[ $mode = sync || $mode = journal_sync ]]; then
         cut_again "$cut"
     fi
     mount_fs /dev/ubdc
