@@ -480,7 +480,14 @@ def only_metrics_are_served():
         server.nfs().null()
         for half in halves:
             half.close()
-        equal(get(server)[0], 200, 'after them')
+        end = time.monotonic() + SECONDS_MAX
+        while True:  # until it has seen that they are gone
+            try:
+                equal(get(server)[0], 200, 'after them')
+                break
+            except (ConnectionError, http.client.HTTPException):
+                check(time.monotonic() < end, 'their places are not given back')
+                time.sleep(0.1)
 
 
 if __name__ == '__main__':
