@@ -2,12 +2,12 @@
 #include "daemon/control.h"
 
 #include "base/log.h"
+#include "os/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,16 +171,14 @@ static void close_all(struct control *control)
 int control_start(struct control *control, const char *state_dir,
                   const struct control_command *commands, void *arg, struct err *err)
 {
-    sigset_t all, old;
+    sigset_t old;
 
     *control = (struct control){.commands = commands, .arg = arg};
     int error = make_socket(control, state_dir);
     if (error == 0) {
-        sigfillset(&all);
-        sigdelset(&all, SIGSYS); /* how a filter of system calls says no */
-        pthread_sigmask(SIG_SETMASK, &all, &old);
+        signals_hold(&old);
         error = -pthread_create(&control->thread, NULL, control_main, control);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        signals_release(&old);
     }
     if (error != 0) {
         close_all(control);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/metrics.h"
 
+#include "os/signals.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <microhttpd.h>
 #include <netdb.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -194,22 +195,20 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 
 int metrics_start(struct metrics *metrics, const struct status *status, struct err *err)
 {
-    sigset_t all, old;
+    sigset_t old;
 
     if (metrics->fd < 0) {
         return 0;
     }
     metrics->status = status;
-    sigfillset(&all);
-    sigdelset(&all, SIGSYS); /* how a filter of system calls says no */
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    signals_hold(&old);
     metrics->http = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC, 0, NULL, NULL, answer, metrics,
         MHD_OPTION_LISTEN_SOCKET, metrics->fd, MHD_OPTION_CONNECTION_LIMIT,
         METRICS_CONNECTION_COUNT_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
         METRICS_ADDRESS_CONNECTION_COUNT_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
         METRICS_CONNECTION_SECONDS_MAX, MHD_OPTION_END);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    signals_release(&old);
     if (metrics->http == NULL) {
         return err_set(err, -EIO, "--metrics: cannot start the HTTP server");
     }

@@ -3,9 +3,10 @@
 
 #include "rpc/internal.h"
 
+#include "os/signals.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -260,13 +261,10 @@ void rpc_server_restore(struct rpc_server *server, const struct rpc_kept_reply *
 
 int rpc_server_run(struct rpc_server *server, struct err *err)
 {
-    sigset_t all, old;
+    sigset_t old;
     int status = 0;
 
-    /* Signals are for the main thread. */
-    sigfillset(&all);
-    sigdelset(&all, SIGSYS); /* how a filter of system calls says no */
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    signals_hold(&old);
     for (uint32_t i = 0; i < server->loop_count && status == 0; i++) {
         status = worker_start(server, &server->loops[i]);
     }
@@ -277,7 +275,7 @@ int rpc_server_run(struct rpc_server *server, struct err *err)
         status = worker_monitor_start(server);
         server->running = status == 0;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    signals_release(&old);
     if (status != 0) {
         return err_set(err, status, "cannot start threads: %s", strerror(-status));
     }

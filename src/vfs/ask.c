@@ -7,9 +7,10 @@
  */
 #include "vfs/ask.h"
 
+#include "os/signals.h"
+
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -190,15 +191,14 @@ static void *ask_main(void *arg)
 static void start_thread(struct ask *ask)
 {
     pthread_t thread;
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    sigset_t old;
+    signals_hold(&old);
     if (pthread_create(&thread, NULL, ask_main, ask) == 0) {
         pthread_detach(thread);
         ask->thread_count++;
         ask->ref_count++;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    signals_release(&old);
 }
 
 static void want(struct ask *ask, struct ask_entry *entry)

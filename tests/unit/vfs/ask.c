@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 static atomic_int gate_closed;
 static atomic_uint asked, released, freed;
+static sigset_t held; /* by the thread that found the last answer */
 
 static void sleep_ms(long ms)
 {
@@ -24,6 +26,7 @@ static void sleep_ms(long ms)
 static void *find(void *arg, const uint8_t key[ASK_KEY_BYTES])
 {
     (void)arg;
+    pthread_sigmask(SIG_SETMASK, NULL, &held);
     atomic_fetch_add(&asked, 1);
     while (key[0] == 's' && atomic_load(&gate_closed)) {
         sleep_ms(1);
@@ -175,6 +178,13 @@ static void closing_does_not_wait_for_answers(void **state)
     assert_int_equal(set_up(state), 0);
 }
 
+static void signals_are_for_others_but_a_refused_system_call_is_not(void **state)
+{
+    assert_int_equal(get(*state, "one", true), 0);
+    assert_true(sigismember(&held, SIGTERM) == 1 && sigismember(&held, SIGHUP) == 1);
+    assert_int_equal(sigismember(&held, SIGSYS), 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -183,6 +193,7 @@ int main(void)
         TEST(who_may_not_wait_comes_again),
         TEST(a_slow_question_does_not_hold_up_the_next),
         TEST(known_answers_do_not_wait_for_slow_ones),
+        TEST(signals_are_for_others_but_a_refused_system_call_is_not),
         TEST(closing_does_not_wait_for_answers),
     };
     return cmocka_run_group_tests_name("ask", tests, NULL, NULL);
