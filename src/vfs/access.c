@@ -28,8 +28,7 @@ static bool is_current(const struct object_seen *seen, const struct vfs_call *ca
     if (seen->access_batch == call->batch && call->batch != 0) {
         return true;
     }
-    return seen->access_certain && seen->access_ctime.tv_sec == attr->ctime.tv_sec &&
-           seen->access_ctime.tv_nsec == attr->ctime.tv_nsec &&
+    return seen->access_certain && same_time(&seen->access_ctime, &attr->ctime) &&
            atomic_load(&call->vfs->objects.tick) - seen->access_tick <= ACCESS_TICKS_MAX;
 }
 

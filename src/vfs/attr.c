@@ -186,7 +186,7 @@ static bool is_unchanged(const struct vfs_call *call, struct vfs_object *object,
     *lsn = seen->before_lsn;
     atomic_flag_clear_explicit(&seen->busy, memory_order_release);
     return certain && attr_fresh(call, object, &attr) == 0 && attr.size == size &&
-           attr.ctime.tv_sec == ctime.tv_sec && attr.ctime.tv_nsec == ctime.tv_nsec;
+           same_time(&attr.ctime, &ctime);
 }
 
 void attr_note_lsn(struct vfs_call *call, struct vfs_object *object)

@@ -562,6 +562,11 @@ bool node_is_root(const struct vfs_node *node);
 
 /* ---- names.c ---- */
 
+static inline bool same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
 enum name_answer { NAME_UNKNOWN, NAME_KNOWN, NAME_ABSENT };
 /* Whether no change from now on can leave an object with this ctime. Asked before what the ctime is
  * to stand for is read. */

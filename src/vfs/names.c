@@ -103,8 +103,7 @@ enum name_answer names_find(const struct vfs_object *dir, const char *name,
         return NAME_UNKNOWN;
     }
     if (is_for(entry, dir, name, size) &&
-        (ctime == NULL || (entry->certain && entry->ctime.tv_sec == ctime->tv_sec &&
-                           entry->ctime.tv_nsec == ctime->tv_nsec))) {
+        (ctime == NULL || (entry->certain && same_time(&entry->ctime, ctime)))) {
         answer = entry->handle_size > 0 ? NAME_KNOWN : NAME_ABSENT;
         handle->size = entry->handle_size;
         memcpy(handle->bytes, entry->handle, sizeof entry->handle);

@@ -380,24 +380,20 @@ static int groups_direct(void *arg, uint32_t uid, struct outside_groups *groups)
 
 /* ---- the switch ---- */
 
-const struct outside_ops outside_direct = {.look = look_direct,
-                                           .open = open_direct,
-                                           .release = release_direct,
-                                           .journal = journal_direct,
-                                           .files = files_direct,
-                                           .addresses = addresses_direct,
-                                           .names = names_direct,
-                                           .netgroup = netgroup_direct,
-                                           .groups = groups_direct};
+/* Only how a directory is opened differs. */
+#define DIRECT_OPS(open_function)                                                                  \
+    {.look = look_direct,                                                                          \
+     .open = (open_function),                                                                      \
+     .release = release_direct,                                                                    \
+     .journal = journal_direct,                                                                    \
+     .files = files_direct,                                                                        \
+     .addresses = addresses_direct,                                                                \
+     .names = names_direct,                                                                        \
+     .netgroup = netgroup_direct,                                                                  \
+     .groups = groups_direct}
 
-const struct outside_ops outside_without_clones = {.look = look_direct,
-                                                   .open = open_itself,
-                                                   .release = release_direct,
-                                                   .journal = journal_direct,
-                                                   .files = files_direct,
-                                                   .addresses = addresses_direct,
-                                                   .names = names_direct,
-                                                   .netgroup = netgroup_direct};
+const struct outside_ops outside_direct = DIRECT_OPS(open_direct);
+const struct outside_ops outside_without_clones = DIRECT_OPS(open_itself);
 
 static const struct outside_ops *ops_in_use = &outside_direct;
 static void *arg_in_use;

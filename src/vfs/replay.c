@@ -481,11 +481,6 @@ static struct timespec timespec_of(const struct journal_time *time)
     return (struct timespec){.tv_sec = time->seconds, .tv_nsec = time->nanoseconds};
 }
 
-static bool same_time(const struct timespec *a, const struct timespec *b)
-{
-    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
-}
-
 /* What of the wanted attributes the object has not. */
 static void want(const struct net_object *object, const struct stat *st, struct vfs_sattr *sattr)
 {
