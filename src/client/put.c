@@ -109,13 +109,6 @@ static void compared(void *owner, const struct client_reply *reply)
     copy_go_on(put->file.copy);
 }
 
-/* What comes first over NFSv2, and otherwise only if GUARDED found the file. */
-static int compare(struct put_file *put)
-{
-    struct LOOKUP3args args = {client_dirop(&put->dir, name_of(put))};
-    return copy_call(&put->file, NFSPROC3_LOOKUP, &args, compared, put);
-}
-
 static void looked_up(void *owner, const struct client_reply *reply)
 {
     struct put_file *put = owner;
@@ -130,10 +123,11 @@ static void looked_up(void *owner, const struct client_reply *reply)
     copy_go_on(put->file.copy);
 }
 
-static int look_up(struct put_file *put)
+/* `compared` if GUARDED found the file, or, over NFSv2, first of all. */
+static int look_up(struct put_file *put, client_reply_fn *replied)
 {
     struct LOOKUP3args args = {client_dirop(&put->dir, name_of(put))};
-    return copy_call(&put->file, NFSPROC3_LOOKUP, &args, looked_up, put);
+    return copy_call(&put->file, NFSPROC3_LOOKUP, &args, replied, put);
 }
 
 static void attributes_set(void *owner, const struct client_reply *reply)
@@ -380,8 +374,8 @@ static int pump(struct copy_file *file, bool *asked)
         }
         put->state = PUT_COMPARE; /* NFSv2 has no GUARDED */
     }
-    return put->state == PUT_COMPARE  ? compare(put)
-           : put->state == PUT_LOOKUP ? look_up(put)
+    return put->state == PUT_COMPARE  ? look_up(put, compared)
+           : put->state == PUT_LOOKUP ? look_up(put, looked_up)
                                       : set_attributes(put);
 }
 
