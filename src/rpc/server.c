@@ -65,9 +65,10 @@ int rpc_server_open(const struct rpc_server_options *options, struct rpc_server 
     if (options != NULL) {
         server->options = *options;
     }
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    fill_defaults(&server->options, cpus > 0 ? (uint32_t)cpus : 1);
-    server->spin_count_max = cpus > 0 ? (uint32_t)cpus / 2 : 0;
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t cpus = online > 0 ? (uint32_t)online : 1;
+    fill_defaults(&server->options, cpus);
+    server->spin_count_max = cpus / 2;
     ticks_begin();
     if (getrandom(&server->share_key, sizeof server->share_key, 0) < 0) {
         int error = -errno;
