@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/baseline_against.h"
 
+#include "base/check.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -120,8 +122,7 @@ static bool is_sound(const json_t *array, const char *key)
     size_t i;
     json_t *item;
 
-    json_array_foreach(array, i, item)
-    {
+    json_array_foreach (array, i, item) {
         const json_t *value = json_object_get(item, key);
         double number = json_number_value(value);
         if (!json_is_number(value) || number < 0 || number > VALUE_MAX) {
@@ -135,19 +136,24 @@ static int check(const json_t *saved, const char *path, struct err *err)
 {
     const json_t *points = json_object_get(saved, "points");
     const json_t *small = json_object_get(saved, "small_files");
-    const char *key = !is_sound(points, "bytes_per_second") ? "bytes_per_second"
-                      : !is_sound(json_object_get(small, "operations"), "p50_ms") ? "p50_ms"
-                      : !is_sound(json_object_get(saved, "unpacking"), "files_per_second")
-                          ? "files_per_second"
-                          : NULL;
+    const struct {
+        const json_t *array;
+        const char *key;
+    } compared[] = {{points, "bytes_per_second"},
+                    {json_object_get(small, "operations"), "p50_ms"},
+                    {json_object_get(saved, "unpacking"), "files_per_second"}};
 
     if (!json_is_array(points)) {
         return err_set(err, -EINVAL, "%s: no saved baseline: it has no \"points\"", path);
     }
-    return key == NULL ? 0
-                       : err_set(err, -EINVAL,
-                                 "%s: no saved baseline: a \"%s\" is not a number from 0 to %g",
-                                 path, key, VALUE_MAX);
+    for (size_t i = 0; i < COUNT_OF(compared); i++) {
+        if (!is_sound(compared[i].array, compared[i].key)) {
+            return err_set(err, -EINVAL,
+                           "%s: no saved baseline: a \"%s\" is not a number from 0 to %g", path,
+                           compared[i].key, VALUE_MAX);
+        }
+    }
+    return 0;
 }
 
 int baseline_compare(const char *path, struct baseline *baseline, struct baseline_changes *changes,

@@ -4,7 +4,6 @@
 #include "cli/status_text.h"
 #include "cli/status_watch.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -88,10 +87,9 @@ static int watch(const char *state, double seconds)
         fputs(terminal ? "" : "\n", stdout);
         json_decref(before);
         before = now;
-        if (fflush(stdout) != 0) {
-            fprintf(stderr, "holdfast status: cannot write: %s\n", strerror(errno));
+        if (fflush(stdout) != 0) { /* main says so */
             json_decref(before);
-            return COMMAND_CANNOT;
+            break;
         }
     }
     return status;

@@ -156,10 +156,8 @@ static double calls_of(const json_t *client)
     size_t i, j;
     json_t *export, *operation;
 
-    json_array_foreach(json_object_get(client, "exports"), i, export)
-    {
-        json_array_foreach(json_object_get(export, "operations"), j, operation)
-        {
+    json_array_foreach (json_object_get(client, "exports"), i, export) {
+        json_array_foreach (json_object_get(export, "operations"), j, operation) {
             calls += status_number(operation, "calls");
         }
     }
@@ -185,13 +183,11 @@ static void print_client(const json_t *client)
            status_string(client, "client"), connections, plural(connections),
            span(status_number(client, "idle_seconds"), idle), copies, plural(copies),
            status_number(client, "refused"));
-    json_array_foreach(json_object_get(client, "exports"), i, export)
-    {
+    json_array_foreach (json_object_get(client, "exports"), i, export) {
         const char *path = status_string(export, "export");
         bool gone = json_is_true(json_object_get(export, "gone"));
         printf("  %s\n", gone ? "an export that is gone" : path[0] != '\0' ? path : "no export");
-        json_array_foreach(json_object_get(export, "operations"), j, operation)
-        {
+        json_array_foreach (json_object_get(export, "operations"), j, operation) {
             print_operation(operation, "    ");
         }
     }
@@ -253,12 +249,10 @@ static void print_exports(const json_t *report)
     json_t *export, *client;
 
     printf("\nexports\n");
-    json_array_foreach(json_object_get(report, "exports"), i, export)
-    {
+    json_array_foreach (json_object_get(report, "exports"), i, export) {
         bool open = json_is_true(json_object_get(export, "open"));
         printf("  %s%s\n", status_string(export, "path"), open ? "" : " (not there now)");
-        json_array_foreach(json_object_get(export, "clients"), j, client)
-        {
+        json_array_foreach (json_object_get(export, "clients"), j, client) {
             printf("    %s(%s)\n", status_string(client, "client"),
                    status_string(client, "options"));
         }
@@ -309,8 +303,7 @@ static void print_journals(const json_t *report)
     json_t *journal;
 
     printf("\nstable storage: %s\n", status_string(report, "verdict"));
-    json_array_foreach(json_object_get(report, "journals"), i, journal)
-    {
+    json_array_foreach (json_object_get(report, "journals"), i, journal) {
         print_journal(journal);
     }
 }
@@ -321,8 +314,7 @@ static void print_limits(const json_t *report)
     json_t *limit;
 
     printf("\n%-34s %14s %12s\n", "limits", "at most", "now");
-    json_array_foreach(json_object_get(report, "limits"), i, limit)
-    {
+    json_array_foreach (json_object_get(report, "limits"), i, limit) {
         char name[64];
         (void)snprintf(name, sizeof name, "%s", status_string(limit, "name"));
         for (char *at = name; *at != '\0'; at++) {

@@ -47,8 +47,7 @@ static const json_t *same_item(const json_t *array, const json_t *like, const ch
     size_t i;
     json_t *item;
 
-    json_array_foreach(array, i, item)
-    {
+    json_array_foreach (array, i, item) {
         const char *const *key = keys;
         while (*key != NULL &&
                json_equal(json_object_get(item, *key), json_object_get(like, *key))) {
@@ -66,10 +65,8 @@ static void add_client(struct work *work, const json_t *client, double sign)
     size_t i, j;
     json_t *export, *operation;
 
-    json_array_foreach(json_object_get(client, "exports"), i, export)
-    {
-        json_array_foreach(json_object_get(export, "operations"), j, operation)
-        {
+    json_array_foreach (json_object_get(client, "exports"), i, export) {
+        json_array_foreach (json_object_get(export, "operations"), j, operation) {
             add(work, operation, sign);
         }
     }
@@ -95,8 +92,7 @@ static struct row *rows_of(const json_t *before, const json_t *now, bool clients
     if (rows == NULL) {
         return NULL;
     }
-    json_array_foreach(now, i, item)
-    {
+    json_array_foreach (now, i, item) {
         struct row *row = &rows[*count];
         const json_t *old = same_item(before, item, clients ? client_keys : operation_keys);
         *row = (struct row){0};
@@ -157,8 +153,7 @@ static void print_journals(const json_t *before, const json_t *now, double secon
     size_t i;
     json_t *journal;
 
-    json_array_foreach(now, i, journal)
-    {
+    json_array_foreach (now, i, journal) {
         const json_t *old = same_item(before, journal, keys);
         double changes = status_number(journal, "changes") - status_number(old, "changes");
         double batches = status_number(journal, "batches") - status_number(old, "batches");
