@@ -23,9 +23,13 @@ static bool is_steady(void)
     return __get_cpuid(0x80000007U, &a, &b, &c, &d) != 0 && (d & (1U << 8)) != 0;
 }
 
-/* The kernel has found out whether the processors' counters agree. */
+/* The kernel has found out whether the processors' counters agree. A lone one agrees with itself:
+ * so a guest whose kernel keeps its time otherwise is spared a system call for each reading. */
 static bool is_trusted(void)
 {
+    if (sysconf(_SC_NPROCESSORS_CONF) == 1) {
+        return true;
+    }
     static const char *const trusted[] = {"tsc\n", "kvm-clock\n", "hyperv_clocksource_tsc_page\n"};
     char name[64] = "";
     int fd = open(CLOCK_SOURCE, O_RDONLY | O_CLOEXEC);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A clock for durations that costs a few nanoseconds to read: the processor's own counter where the
- * kernel, too, keeps its time by it, else CLOCK_MONOTONIC. Not for points in time.
+ * kernel, too, keeps its time by it, or where there is but one processor, else CLOCK_MONOTONIC. Not
+ * for points in time.
  *
  * Counters of several processors may be a little apart: a later reading may be the smaller one.
  */

@@ -355,6 +355,7 @@ static bool execute(struct loop *loop, struct task *task, const void *args, cons
             .proc = call->proc,
             .message = message,
             .message_bytes = message_bytes,
+            .now_ms = loop->now_ms,
         };
         uint32_t reply_bytes = 0;
         enum drc_verdict verdict = drc_begin(loop->server->drc, &key, &task->entry,

@@ -281,7 +281,7 @@ enum drc_verdict drc_begin(struct drc *drc, const struct drc_key *key, struct dr
 {
     struct drc_entry wanted;
     enum drc_verdict verdict = DRC_NEW;
-    int64_t now = now_ms();
+    int64_t now = key->now_ms;
 
     *entry = NULL;
     key_to_entry(key, &wanted);

@@ -53,6 +53,7 @@ struct drc_key {
     uint32_t xid, prog, vers, proc;
     const uint8_t *message; /* the whole call */
     uint32_t message_bytes;
+    int64_t now_ms; /* by CLOCK_MONOTONIC, or lately */
 };
 
 /* *entry is NULL with DRC_NEW when the cache has no memory or room: the call runs all the same. */

@@ -228,7 +228,9 @@ struct loop {
     struct conn *waiting_head, *waiting_tail; /* for room in a buffer; by wait_next */
     struct rxbuf *spare_small;
     uint32_t spare_small_count;
-    int64_t now_ms, reap_ms;
+    int64_t now_ms; /* as of `timed`, in ticks */
+    uint64_t timed;
+    int64_t reap_ms;
     int64_t share_ms; /* share_looks: not before */
     uint64_t woke;  /* ticks: when it was last told of events */
     uint64_t stamp; /* ticks: read lately; a call begins where the one before has ended */
@@ -247,6 +249,7 @@ struct loop {
     struct pending_line parked[RPC_LANE_COUNT]; /* by lsn */
     atomic_uint parked_count;
     uint32_t lost_count; /* tasks that lost this loop and have not come back */
+    uint64_t taken_calls; /* calls counted when the last of them lost it */
     uint32_t held_count; /* connections that are held */
 
     atomic_uint conn_count;
@@ -307,6 +310,7 @@ struct rpc_server {
     bool running;
     atomic_bool stopping;
     atomic_uint_fast64_t takeovers;
+    atomic_uint_fast64_t takeovers_of_use; /* a neighbour's call ran before the blocked one ended */
 
     pthread_mutex_t large_lock;
     struct rxbuf *spare_large;

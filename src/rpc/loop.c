@@ -19,6 +19,7 @@
 
 #define STOP_MS_MAX 5000
 #define SPIN_NS 40000
+#define CLOCK_AGE_NS_MAX 10000000
 
 int64_t loop_clock_ms(void)
 {
@@ -44,6 +45,7 @@ int loop_open(struct rpc_server *server, uint32_t index, struct loop *loop)
     loop->server = server;
     loop->index = index;
     loop->now_ms = loop_clock_ms();
+    loop->timed = ticks_now();
     tally_open(&loop->tally, &server->tally_room);
     pthread_mutex_init(&loop->inbox_lock, NULL);
     pthread_mutex_init(&loop->park_lock, NULL);
@@ -248,6 +250,9 @@ static void read_inbox(struct loop *loop, struct worker *worker)
         if (pending->lost) {
             struct conn *conn = pending->dest.conn;
             pending->lost = false;
+            if (counter_of(&loop->stats.calls) != loop->taken_calls) {
+                atomic_fetch_add(&loop->server->takeovers_of_use, 1);
+            }
             loop->lost_count--;
             share_give(loop->server, conn != NULL ? &conn->peer : &pending->from.peer);
         }
@@ -311,7 +316,12 @@ static void resume(struct loop *loop)
 {
     struct source *source = loop->turn;
     loop->turn = NULL;
+    if (loop->lost_count > 0) {
+        /* The one that took it before has begun another call. */
+        atomic_fetch_add(&loop->server->takeovers_of_use, 1);
+    }
     loop->lost_count++;
+    loop->taken_calls = counter_of(&loop->stats.calls);
     if (source->kind == SOURCE_UDP) {
         struct udp *udp = CONTAINER_OF(source, struct udp, source);
         share_take(loop->server, &udp->from[udp->index - 1].peer);
@@ -348,12 +358,21 @@ static int reap_interval_ms(const struct rpc_server *server)
     return interval_ms < REAP_MS_MAX ? (int)interval_ms : REAP_MS_MAX;
 }
 
+/* A system call on some machines, so not for each call: nothing here is as precise. */
+static void look_at_clock(struct loop *loop)
+{
+    if (loop->woke < loop->timed || ticks_ns(loop->timed, loop->woke) >= CLOCK_AGE_NS_MAX) {
+        loop->timed = loop->woke;
+        loop->now_ms = loop_clock_ms();
+    }
+}
+
 static void timers(struct loop *loop)
 {
     struct rpc_server *server = loop->server;
-    int64_t now = loop_clock_ms();
 
-    loop->now_ms = now;
+    look_at_clock(loop);
+    int64_t now = loop->now_ms;
     if (loop->index == 0) {
         for (struct listener *listener = server->listeners; listener != NULL;
              listener = listener->next) {

@@ -6,10 +6,11 @@
  * still on an odd number for a tick, moves it on, which takes the loop away from that worker, and
  * gives the loop to a spare one. The blocked worker finishes its call and becomes a spare itself.
  *
- * The monitor sleeps while no procedure runs, so an idle server has no wake-ups. While nothing has
- * blocked for a while it looks less often: then the first to block holds up its neighbours for a
- * few milliseconds more, and a machine whose context switches are dear (a guest without hardware
- * help: a third of its processor time went here) is not made to switch a thousand times a second.
+ * The monitor sleeps while no procedure runs, so an idle server has no wake-ups. While taking over
+ * has helped nobody for a while it looks less often: then the first to block holds up its
+ * neighbours for a few milliseconds more. But a machine whose context switches are dear (a guest
+ * without hardware help: a third of its processor time went here) is not made to switch a thousand
+ * times a second, nor a lone client's loop handed over in the middle of each slow call.
  */
 #include "rpc/internal.h"
 
@@ -20,7 +21,7 @@
 #include <time.h>
 
 #define TICK_NS 1000000      /* a procedure that takes between one and two of these is blocked */
-#define CALM_TICK_NS 5000000 /* the same, when nothing has blocked for CALM_TICK_COUNT ticks */
+#define CALM_TICK_NS 5000000 /* the same, when it was of no use for CALM_TICK_COUNT ticks */
 #define CALM_TICK_COUNT 256U
 #define QUIET_TICK_COUNT_MAX 16U /* then the monitor goes to sleep */
 
@@ -125,9 +126,8 @@ static void take_over(struct rpc_server *server, struct loop *loop, uint64_t run
     }
 }
 
-/* One tick. False: nothing has moved and nothing runs. Sets *blocked if a procedure has stood still
- * since the last one. */
-static bool look(struct rpc_server *server, bool *blocked)
+/* One tick. False: nothing has moved and nothing runs. */
+static bool look(struct rpc_server *server)
 {
     bool busy = false;
     for (uint32_t i = 0; i < server->loop_count; i++) {
@@ -136,7 +136,6 @@ static bool look(struct rpc_server *server, bool *blocked)
         bool inside = (run & 1) != 0;
         busy = busy || inside || run != loop->run_seen;
         if (inside && run == loop->run_seen) {
-            *blocked = true;
             take_over(server, loop, run);
         }
         loop->run_seen = run;
@@ -144,10 +143,10 @@ static bool look(struct rpc_server *server, bool *blocked)
     return busy;
 }
 
-static void sleep_until_woken(struct rpc_server *server, bool *blocked)
+static void sleep_until_woken(struct rpc_server *server)
 {
     atomic_store(&server->monitor_asleep, true);
-    if (look(server, blocked)) {
+    if (look(server)) {
         atomic_store(&server->monitor_asleep, false);
         return;
     }
@@ -163,15 +162,17 @@ static void *monitor_main(void *arg)
     struct rpc_server *server = arg;
     uint32_t quiet = 0;
     uint32_t calm = 0;
+    uint64_t of_use_seen = 0;
 
     while (!atomic_load(&server->stopping)) {
-        bool blocked = false;
-        quiet = look(server, &blocked) ? 0 : quiet + 1;
+        quiet = look(server) ? 0 : quiet + 1;
         if (quiet > QUIET_TICK_COUNT_MAX) {
-            sleep_until_woken(server, &blocked);
+            sleep_until_woken(server);
             quiet = 0;
         }
-        calm = blocked ? 0 : calm + 1;
+        uint64_t of_use = atomic_load(&server->takeovers_of_use);
+        calm = of_use != of_use_seen ? 0 : calm + 1;
+        of_use_seen = of_use;
         long tick_ns = calm > CALM_TICK_COUNT ? CALM_TICK_NS : TICK_NS;
         (void)nanosleep(&(struct timespec){.tv_nsec = tick_ns}, NULL);
     }

@@ -13,6 +13,8 @@
  */
 #include "vfs/internal.h"
 
+#include "os/ticks.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,13 +60,6 @@ void attr_fill(const struct vfs_export *export, const struct stat *st, struct vf
     };
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 static void seen_take(struct object_seen *seen)
 {
     while (atomic_flag_test_and_set_explicit(&seen->busy, memory_order_acquire)) {
@@ -78,18 +73,21 @@ static void remember(const struct vfs_call *call, struct vfs_object *object,
     if (call->batch != 0 && !atomic_flag_test_and_set_explicit(&seen->busy, memory_order_acquire)) {
         seen->attr = *attr;
         seen->attr_batch = call->batch;
-        seen->attr_ns = now_ns();
+        seen->attr_stamp = ticks_now();
         atomic_flag_clear_explicit(&seen->busy, memory_order_release);
     }
 }
 
-static bool recall(const struct vfs_call *call, struct vfs_object *object, int64_t since_ns,
+/* False: it has not been seen in this batch, or longer ago than that. */
+static bool recall(const struct vfs_call *call, struct vfs_object *object, uint64_t age_ns_max,
                    struct vfs_attr *attr)
 {
     struct object_seen *seen = &object->seen;
     bool found = false;
     if (call->batch != 0 && !atomic_flag_test_and_set_explicit(&seen->busy, memory_order_acquire)) {
-        found = seen->attr_batch == call->batch && seen->attr_ns >= since_ns;
+        found = seen->attr_batch == call->batch &&
+                (age_ns_max == UINT64_MAX ||
+                 ticks_ns(seen->attr_stamp, ticks_now()) <= age_ns_max);
         if (found) {
             *attr = seen->attr;
         }
@@ -138,15 +136,12 @@ int attr_fresh(const struct vfs_call *call, struct vfs_object *object, struct vf
 
 int attr_recent(const struct vfs_call *call, struct vfs_object *object, struct vfs_attr *attr)
 {
-    if (call->batch != 0 && recall(call, object, now_ns() - BEFORE_AGE_NS_MAX, attr)) {
-        return 0;
-    }
-    return attr_fresh(call, object, attr);
+    return recall(call, object, BEFORE_AGE_NS_MAX, attr) ? 0 : attr_fresh(call, object, attr);
 }
 
 bool attr_recall(const struct vfs_call *call, struct vfs_object *object, struct vfs_attr *attr)
 {
-    return recall(call, object, INT64_MIN, attr);
+    return recall(call, object, UINT64_MAX, attr);
 }
 
 int attr_get(const struct vfs_call *call, struct vfs_object *object, struct vfs_attr *attr)

@@ -105,7 +105,7 @@ enum object_fd_kind { OBJECT_PATH, OBJECT_READ, OBJECT_WRITE, OBJECT_FD_KINDS };
 struct object_seen {
     atomic_flag busy; /* held for an instant; who only looks does not wait, but asks elsewhere */
     uint64_t attr_batch;
-    int64_t attr_ns; /* when, by CLOCK_MONOTONIC */
+    uint64_t attr_stamp; /* when, in ticks */
     struct vfs_attr attr;
     uint64_t access_batch;        /* good for this batch, */
     bool access_certain;          /* and, if set, */
