@@ -97,19 +97,34 @@ static size_t fill_ruleset(long version, struct ruleset *ruleset)
     return version >= VERSION_NET ? 2 * sizeof(uint64_t) : sizeof(uint64_t);
 }
 
-/* Everything below the root but to execute it. */
-static int allow_root(int ruleset_fd, uint64_t access)
+static int begin_ruleset(struct ruleset *ruleset)
 {
-    struct landlock_path_beneath_attr below = {.allowed_access =
-                                                   access & ~LANDLOCK_ACCESS_FS_EXECUTE};
-    below.parent_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (below.parent_fd < 0) {
+    long version = create_ruleset(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    if (version < VERSION_REFER) {
+        return -EOPNOTSUPP; /* without REFER nothing could be renamed into another directory */
+    }
+    size_t bytes = fill_ruleset(version, ruleset);
+    int fd = (int)create_ruleset(ruleset, bytes, 0);
+    return fd < 0 ? -errno : fd;
+}
+
+static int allow(int ruleset_fd, int dir_fd, uint64_t access)
+{
+    struct landlock_path_beneath_attr below = {.allowed_access = access, .parent_fd = dir_fd};
+
+    return syscall(SYS_landlock_add_rule, ruleset_fd, LANDLOCK_RULE_PATH_BENEATH, &below, 0) == 0
+               ? 0
+               : -errno;
+}
+
+static int allow_path(int ruleset_fd, const char *path, uint64_t access)
+{
+    int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
         return -errno;
     }
-    long done =
-        syscall(SYS_landlock_add_rule, ruleset_fd, LANDLOCK_RULE_PATH_BENEATH, &below, 0);
-    int err = done == 0 ? 0 : -errno;
-    close(below.parent_fd);
+    int err = allow(ruleset_fd, fd, access);
+    close(fd);
     return err;
 }
 
@@ -117,21 +132,54 @@ int sandbox_begin(void)
 {
     struct ruleset ruleset;
 
-    long version = create_ruleset(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     long errata = create_ruleset(NULL, 0, CREATE_ERRATA);
-    if (version < VERSION_REFER || errata < 0 || (errata & ERRATUM_DISCONNECTED) == 0) {
-        return -EOPNOTSUPP; /* without REFER nothing could be renamed into another directory */
+    if (errata < 0 || (errata & ERRATUM_DISCONNECTED) == 0) {
+        return -EOPNOTSUPP;
     }
-    size_t bytes = fill_ruleset(version, &ruleset);
-    int fd = (int)create_ruleset(&ruleset, bytes, 0);
+    int fd = begin_ruleset(&ruleset);
     if (fd < 0) {
-        return -errno;
+        return fd;
     }
-    int err = allow_root(fd, ruleset.handled_access_fs);
-    if (err == 0 && syscall(SYS_landlock_restrict_self, fd, 0) != 0) {
-        err = -errno;
+    /* Everything below the root but to execute it. */
+    int err = allow_path(fd, "/", ruleset.handled_access_fs & ~LANDLOCK_ACCESS_FS_EXECUTE);
+    if (err != 0) {
+        close(fd);
+        return err;
     }
-    close(fd);
+    return sandbox_restrict(fd);
+}
+
+int sandbox_plan(const char *state_dir)
+{
+    struct ruleset ruleset;
+    int err = 0;
+
+    int fd = begin_ruleset(&ruleset);
+    if (fd >= 0) {
+        err = allow_path(fd, state_dir, ruleset.handled_access_fs & ~LANDLOCK_ACCESS_FS_EXECUTE);
+        if (err == 0) {
+            err = allow_path(fd, "/proc/self/net", LANDLOCK_ACCESS_FS_READ_FILE);
+        }
+    }
+    if (err != 0) {
+        close(fd);
+        return err;
+    }
+    return fd;
+}
+
+int sandbox_permit(int ruleset_fd, int dir_fd)
+{
+    struct ruleset ruleset;
+
+    (void)fill_ruleset(create_ruleset(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION), &ruleset);
+    return allow(ruleset_fd, dir_fd, ruleset.handled_access_fs & ~LANDLOCK_ACCESS_FS_EXECUTE);
+}
+
+int sandbox_restrict(int ruleset_fd)
+{
+    int err = syscall(SYS_landlock_restrict_self, ruleset_fd, 0) == 0 ? 0 : -errno;
+    close(ruleset_fd);
     return err;
 }
 

@@ -26,6 +26,13 @@ bool sandbox_is_wanted(const struct config *config);
 /* Landlock: files are reached below the root alone, and no process outside gets a signal. Called
  * in the jail, by the only thread. 0; -EOPNOTSUPP: this kernel's does not do; another -errno. */
 int sandbox_begin(void) MUST_USE;
+/* The same for a plain user's server, which has no jail: a ruleset with the state directory in it;
+ * a directory below which it may do everything but execute; and that nothing else counts from now
+ * on, for the calling thread and those that it starts, which takes the ruleset over. A descriptor
+ * or 0, or as above. */
+int sandbox_plan(const char *state_dir) MUST_USE;
+int sandbox_permit(int ruleset_fd, int dir_fd) MUST_USE;
+int sandbox_restrict(int ruleset_fd) MUST_USE;
 /* seccomp, for all threads. 0 or -errno. */
 int sandbox_close(void) MUST_USE;
 

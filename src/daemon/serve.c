@@ -56,6 +56,9 @@ enum {
 
 struct serve {
     const struct config *config;
+    bool is_plain;     /* vfs_is_plain_user */
+    int plan_fd;       /* then, until the exports are open: what may be opened; -1 */
+    int plan_error;    /* why there is no plan */
     sigset_t stops; /* SIGTERM and its like, held back */
     struct export_table *table;
     int state_lock_fd;
@@ -262,7 +265,17 @@ static int look_for(void *arg, const char *path, struct outside_look *look)
 
 static int open_for(void *arg, const char *path, struct outside_tree *tree)
 {
-    return opener_open(&((struct serve *)arg)->opener, path, tree);
+    struct serve *serve = arg;
+
+    int err = opener_open(&serve->opener, path, tree);
+    if (err == 0 && serve->plan_fd >= 0) {
+        err = sandbox_permit(serve->plan_fd, tree->fd);
+        if (err != 0) {
+            close(tree->fd);
+            opener_release(&serve->opener, tree->place);
+        }
+    }
+    return err;
 }
 
 static void release_for(void *arg, uint32_t place)
@@ -340,6 +353,21 @@ static int do_without(const struct serve *serve, int error, const char *what, st
     return 0;
 }
 
+/* A plain user has no mount namespaces; Landlock knows the exports by what was opened. */
+static int opened_plain(struct serve *serve, struct err *err)
+{
+    if (serve->config->sandbox == CONFIG_SANDBOX_ON) {
+        return do_without(serve, -EPERM, "sandbox: mount namespaces are not for plain users", err);
+    }
+    int error = serve->plan_fd >= 0 ? sandbox_restrict(serve->plan_fd) : serve->plan_error;
+    serve->plan_fd = -1;
+    return error == 0
+               ? 0
+               : do_without(serve, error,
+                            "sandbox: no Landlock: the server could open all that its user can",
+                            err);
+}
+
 /* vfs starts its threads after this. */
 static int opened(void *arg, struct err *err)
 {
@@ -348,6 +376,8 @@ static int opened(void *arg, struct err *err)
 
     if (!sandbox_is_possible()) {
         error = do_without(serve, -ENOTSUP, "sandbox: none in a build that checks its memory", err);
+    } else if (sandbox_is_wanted(serve->config) && serve->is_plain) {
+        error = opened_plain(serve, err);
     } else if (sandbox_is_wanted(serve->config)) {
         error = opener_enter(&serve->opener);
         if (error != 0) {
@@ -437,7 +467,9 @@ static int reload(void *arg, struct control_reply *reply)
         opener_publish(&serve->opener);
     }
     if (error != 0) {
-        log_error("exports are as before: %s", err.text);
+        log_error("exports are as before: %s%s", err.text,
+                  serve->is_plain ? " (not root: only what there was at the start can be served)"
+                                  : "");
         control_complain(reply, "exports are as before: %s", err.text);
     } else {
         log_notice("exports were read anew: %u", table->entry_count);
@@ -496,6 +528,25 @@ static int open_status(struct serve *serve, struct err *err)
     return error == 0 ? metrics_start(&serve->metrics, &serve->status, err) : error;
 }
 
+/* What somebody who knows the server as root's would miss. */
+static void say_plain(void)
+{
+    log_notice("not root: all clients act as uid %u, and what they make is its; no chown to "
+               "others, no devices, no --journal, no ports below 1024; holdfast-serve(8), \"Plain "
+               "users\"",
+               geteuid());
+}
+
+/* The state directory is there, and the only thread runs. */
+static void begin_plan(struct serve *serve)
+{
+    if (serve->is_plain && sandbox_is_wanted(serve->config)) {
+        int fd = sandbox_plan(serve->state_dir);
+        serve->plan_fd = fd >= 0 ? fd : -1;
+        serve->plan_error = fd >= 0 ? 0 : fd;
+    }
+}
+
 static int start(struct serve *serve, struct err *err)
 {
     const struct config *config = serve->config;
@@ -504,6 +555,9 @@ static int start(struct serve *serve, struct err *err)
     int error = activate_take(&serve->activated, err);
     if (error == 0) {
         error = make_table(serve, err);
+    }
+    if (error == 0 && serve->is_plain) {
+        say_plain();
     }
     if (error == 0) {
         error = listen_find_addresses(config, &serve->addresses, err);
@@ -516,6 +570,7 @@ static int start(struct serve *serve, struct err *err)
         error = start_helpers(serve, err);
     }
     if (error == 0) {
+        begin_plan(serve);
         error = privs_begin(err);
     }
     if (error == 0) {
@@ -659,6 +714,9 @@ static void stop(struct serve *serve)
         opener_unlink_portmap(&serve->opener);
     }
     outside_use(&outside_direct, NULL);
+    if (serve->plan_fd >= 0) {
+        close(serve->plan_fd);
+    }
     opener_stop(&serve->opener);
     finder_stop(&serve->finder);
     mount_service_fini(&serve->mount);
@@ -675,6 +733,8 @@ int serve_run(const struct config *config, struct err *err)
     static struct serve serve;
 
     serve = (struct serve){.config = config,
+                           .is_plain = vfs_is_plain_user(),
+                           .plan_fd = -1,
                            .port = config->port,
                            .state_lock_fd = -1,
                            .portmap.rpcbind.fd = -1,

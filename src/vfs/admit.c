@@ -452,6 +452,9 @@ int admit_walk(struct vfs_export *export, const char *path, struct vfs_object **
     }
     err = handle_of(export, fd, "", AT_EMPTY_PATH, &handle);
     close(fd);
+    if (err == 0 && export->ways != NULL) {
+        err = ways_descend(export, rest);
+    }
     return err == 0 ? object_obtain(export, &handle, object) : err;
 }
 

@@ -110,6 +110,9 @@ int attr_take(const struct vfs_call *call, struct vfs_object *object, const stru
     if (st->st_nlink == 0) {
         /* Only our descriptor keeps it. */
         object_set_stale(object);
+        if (object->export->ways != NULL) {
+            ways_forget(object);
+        }
         return -ESTALE;
     }
     attr_fill(object->export, st, attr);
@@ -300,7 +303,14 @@ int attr_apply(struct vfs_object *object, const struct vfs_sattr *sattr)
     }
     /* After the owner: a change of owner clears setuid and setgid. */
     if (err == 0 && sattr->set_mode) {
+        struct vfs *vfs = object->export->vfs;
+        if (vfs->is_plain) {
+            pthread_mutex_lock(&vfs->mode_lock);
+        }
         err = apply_mode(object, sattr->mode & 07777);
+        if (vfs->is_plain) {
+            pthread_mutex_unlock(&vfs->mode_lock);
+        }
     }
     if (err == 0 && sets_time(sattr)) {
         struct timespec times[2] = {time_argument(sattr->atime_how, sattr->atime),

@@ -99,6 +99,9 @@ static void note_made(struct creation *creation, const struct vfs_handle *handle
     }
     change_state(change, handle->bytes, &node->attr, node->attr.nlink);
     names_note(creation->dir->object, creation->name, NULL, handle->bytes, handle->size);
+    if (node->export->ways != NULL) {
+        ways_note(creation->dir->object, creation->name, handle->bytes, handle->size);
+    }
 }
 
 /* The object that was made, with fd open on it as kind, becomes the node. */
@@ -262,6 +265,10 @@ static int find_existing(struct creation *creation)
         return err;
     }
     node->export = creation->dir->export;
+    if (node->export->ways != NULL) {
+        ways_note(creation->dir->object, creation->name, node->object->handle,
+                  node->object->handle_size);
+    }
     err = attr_fresh(creation->call, node->object, &node->attr);
     node->has_attr = err == 0;
     return err;

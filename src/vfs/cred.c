@@ -10,6 +10,8 @@
  * with them; returning to it brings them back (capabilities(7)). CAP_SYS_RESOURCE is not among
  * them: it would let writes pass quotas and use reserved blocks, so threads give it up at the
  * start.
+ *
+ * A process of a plain user has none of them, and acts as that user, whoever calls.
  */
 #include "vfs/internal.h"
 
@@ -33,6 +35,9 @@ struct cred_thread {
 
 static _Thread_local struct cred_thread thread;
 
+/* A plain user's process: there is one identity, and threads keep it. */
+static bool is_plain;
+
 static void drop_resource_capability(void)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -52,27 +57,45 @@ void vfs_thread_begin(void)
     }
 }
 
-int cred_check_process(struct err *err)
+static const struct {
+    int capability;
+    const char *name, *reason;
+} needed[] = {
+    {CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "open files by their handles"},
+    {CAP_SETUID, "CAP_SETUID", "act as the users who call"},
+    {CAP_SETGID, "CAP_SETGID", "act as the groups of the users who call"},
+};
+
+/* Index of the first one that the process lacks, or how many there are. */
+static size_t find_lacking(void)
 {
-    static const struct {
-        int capability;
-        const char *name, *reason;
-    } needed[] = {
-        {CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "open files by their handles"},
-        {CAP_SETUID, "CAP_SETUID", "act as the users who call"},
-        {CAP_SETGID, "CAP_SETGID", "act as the groups of the users who call"},
-    };
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+    size_t i = 0;
     if (syscall(SYS_capget, &head, data) != 0) {
-        return err_set(err, -errno, "cannot read the process's capabilities: %s", strerror(errno));
+        return 0;
     }
-    for (size_t i = 0; i < COUNT_OF(needed); i++) {
-        int capability = needed[i].capability;
-        if ((data[CAP_TO_INDEX(capability)].effective & CAP_TO_MASK(capability)) == 0) {
-            return err_set(err, -EPERM, "the server lacks %s, which it needs to %s: run it as root",
-                           needed[i].name, needed[i].reason);
-        }
+    while (i < COUNT_OF(needed) && (data[CAP_TO_INDEX(needed[i].capability)].effective &
+                                    CAP_TO_MASK(needed[i].capability)) != 0) {
+        i++;
+    }
+    return i;
+}
+
+bool vfs_is_plain_user(void)
+{
+    return geteuid() != 0 && find_lacking() < COUNT_OF(needed);
+}
+
+int cred_begin_process(struct err *err)
+{
+    size_t lacking = find_lacking();
+    is_plain = vfs_is_plain_user();
+    if (lacking < COUNT_OF(needed) && !is_plain) {
+        return err_set(err, -EPERM,
+                       "this root lacks %s, which it needs to %s: give it the capability, or run "
+                       "the server as a user who is not root",
+                       needed[lacking].name, needed[lacking].reason);
     }
     return 0;
 }
@@ -89,8 +112,10 @@ static void begin_if_new(void)
 {
     if (UNLIKELY(!thread.ids_known)) {
         vfs_thread_begin();
-        syscall(SYS_setfsuid, 0);
-        syscall(SYS_setfsgid, 0);
+        if (!is_plain) {
+            syscall(SYS_setfsuid, 0);
+            syscall(SYS_setfsgid, 0);
+        }
         thread.fsuid = 0;
         thread.fsgid = 0;
         thread.ids_known = true;
@@ -100,7 +125,9 @@ static void begin_if_new(void)
 void cred_take_root(void)
 {
     begin_if_new();
-    take_fsuid(0);
+    if (LIKELY(!is_plain)) {
+        take_fsuid(0);
+    }
 }
 
 bool cred_same_groups(const struct vfs_call *call, uint64_t number, uint32_t count,
@@ -124,6 +151,9 @@ static void take_groups(const struct vfs_call *call)
 void cred_take(const struct vfs_call *call)
 {
     begin_if_new();
+    if (UNLIKELY(is_plain)) {
+        return;
+    }
     if (!thread.groups_known ||
         !cred_same_groups(call, thread.gids_number, thread.gid_count, thread.gids)) {
         take_groups(call);
@@ -140,6 +170,9 @@ void cred_take(const struct vfs_call *call)
 int cred_be(uint32_t uid, uint32_t gid)
 {
     begin_if_new();
+    if (is_plain) {
+        return 0; /* the kernel tells a user of their own */
+    }
     if (syscall(SYS_setresgid, -1, gid, -1) != 0 || syscall(SYS_setresuid, -1, uid, -1) != 0) {
         return -errno;
     }
@@ -148,6 +181,9 @@ int cred_be(uint32_t uid, uint32_t gid)
 
 void cred_be_root(void)
 {
+    if (is_plain) {
+        return;
+    }
     bool is_root = syscall(SYS_setresuid, -1, 0, -1) == 0 && syscall(SYS_setresgid, -1, 0, -1) == 0;
     CHECK(is_root);
     drop_resource_capability();
@@ -199,6 +235,11 @@ int cred_squash(struct vfs_call *call)
     call->fsgid_count = 0;
     call->fsgids = call->squashed_gids;
     call->fsgids_number = 0;
+    if (UNLIKELY(is_plain)) {
+        call->fsuid = geteuid();
+        call->fsgid = getegid();
+        return 0;
+    }
     if (call->anonymous || options->all_squash) {
         call->fsuid = options->anonuid;
         call->fsgid = options->anongid;

@@ -22,15 +22,6 @@
 #define DIRENTS_BYTES_MAX (64U * 1024)
 #define DIRENTS_BYTES_MIN 1024U
 
-/* What getdents64 writes. */
-struct dirent_head {
-    uint64_t ino;
-    int64_t next;
-    uint16_t size;
-    uint8_t type;
-    char name[];
-};
-
 /* RFC 1813 §3.2: an empty name, and one with bytes that cannot be in a name, is NFS3ERR_ACCES. */
 int name_copy(struct vfs_bytes name, char text[NAME_SPACE])
 {
@@ -98,9 +89,7 @@ static bool is_same(const struct stat *st, const struct vfs_handle *handle)
     return handle_fileid(handle, &fileid) && st->st_ino == fileid;
 }
 
-/* The object with a descriptor: whatever the name leads to by now. */
-static int open_name(struct vfs_export *export, int dir_fd, const char *name,
-                     struct vfs_object **object)
+int name_open(struct vfs_export *export, int dir_fd, const char *name, struct vfs_object **object)
 {
     struct vfs_handle handle;
     int fd = object_open_name(export->vfs, dir_fd, name, O_PATH | O_NOFOLLOW, 0);
@@ -144,7 +133,7 @@ static int object_of_name(const struct vfs_call *call, struct vfs_export *export
         object_put(*object);
         *object = NULL;
     }
-    return err == 0 ? open_name(export, dir_fd, name, object) : err;
+    return err == 0 ? name_open(export, dir_fd, name, object) : err;
 }
 
 int name_object(const struct vfs_call *call, struct vfs_export *export, int dir_fd,
@@ -213,6 +202,20 @@ static int find_name(struct vfs_call *call, const struct vfs_node *dir, const ch
     return ask_name(call, dir, fd, name, object);
 }
 
+/* For a server that opens by ways. */
+static void note_way(const struct vfs_object *dir, const char *name,
+                     const struct vfs_object *object)
+{
+    if (dir->export->ways == NULL) {
+        return;
+    }
+    if (name_is_dot_dot(name)) {
+        ways_note_loose(object);
+    } else if (!name_is_dot(name)) {
+        ways_note(dir, name, object->handle, object->handle_size);
+    }
+}
+
 /* Past everything that is remembered. */
 static int look_again(struct vfs_call *call, struct vfs_node *dir, const char *name,
                       struct vfs_object **object)
@@ -250,6 +253,7 @@ static int lookup(struct vfs_call *call, struct vfs_node *dir, const char *name,
     int err = find_name(call, dir, name, &node->object);
     for (int tries = 1; err == 0; tries++) {
         node->export = dir->export;
+        note_way(dir->object, name, node->object);
         err = attr_of_node(call, node);
         if (err == 0 && UNLIKELY(atomic_load_explicit(&dir->export->has_crossings,
                                                       memory_order_relaxed))) {
@@ -352,6 +356,19 @@ static ssize_t read_dirents(struct listing *listing, uint64_t position, uint8_t 
     return size;
 }
 
+static void note_entry(const struct listing *listing, const char *name,
+                       const struct vfs_handle *handle)
+{
+    struct vfs_object *object;
+    if (!name_is_dot(name) && !name_is_dot_dot(name)) {
+        ways_note(listing->dir->object, name, handle->bytes, handle->size);
+    } else if (name_is_dot_dot(name) &&
+               object_obtain(listing->dir->export, handle, &object) == 0) {
+        ways_note_loose(object);
+        object_put(object);
+    }
+}
+
 /* Handle and attributes of an entry, as far as they can be had and are of one object. */
 static void look_at(struct listing *listing, const char *name, struct vfs_entry *entry)
 {
@@ -364,6 +381,9 @@ static void look_at(struct listing *listing, const char *name, struct vfs_entry 
         return; /* LOOKUP leads on from here */
     }
     entry->has_handle = true;
+    if (export->ways != NULL) {
+        note_entry(listing, name, &entry->handle);
+    }
     if (fstatat(listing->fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0 &&
         is_same(&st, &entry->handle)) {
         attr_fill(export, &st, &entry->attr);

@@ -182,8 +182,9 @@ static int place_for(struct builder *builder, struct vfs_export *export, bool ha
         volume_put(export);
         return err;
     }
-    if (twin != NULL) {
-        volume_set_apart(export);
+    if (twin != NULL && volume_set_apart(export) != 0) {
+        volume_put(export);
+        return no_memory(builder);
     }
     *place = add_place(builder, export->path);
     if (*place == NULL) {

@@ -283,6 +283,12 @@ static int find_wish(const struct joining *joining, const struct vfs_export *exp
         const char *given = joining->vfs->options.journal_path;
         *wish = given != NULL ? given : VFS_JOURNAL_OFF;
     }
+    if (joining->vfs->is_plain && strcmp(*wish, VFS_JOURNAL_OFF) != 0) {
+        return err_set(joining->err, -EPERM,
+                       "cannot keep a journal of %s: replay opens files by their handles, which is "
+                       "for root",
+                       export->path);
+    }
     return 0;
 }
 

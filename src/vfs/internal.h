@@ -94,6 +94,7 @@ struct vfs_export {
     char *wish;                /* which journal was asked for */
     bool leaving;              /* exported no more, under intents_lock: the keeper lets go of it */
     struct vfs_handle root;
+    struct ways *ways; /* of a plain user's server; else NULL: objects are opened by handle */
     struct hidden hidden;
     struct pool pool;
 };
@@ -225,6 +226,8 @@ struct intent {
 
 struct vfs {
     struct vfs_options options;
+    bool is_plain;             /* vfs_is_plain_user */
+    pthread_mutex_t mode_lock; /* then: modes are changed under it */
     uint64_t serial; /* tells this vfs from one that had the same address */
     struct vfs_state state;
     pthread_mutex_t set_lock;
@@ -282,8 +285,9 @@ int volume_open(struct vfs *vfs, const char *path, const uint8_t *fsid, struct v
 struct vfs_export *volume_get(struct vfs_export *export);
 /* NULL is fine. */
 void volume_put(struct vfs_export *export);
-/* The same directory is exported under another path, too: gives this one an identity of its own. */
-void volume_set_apart(struct vfs_export *export);
+/* The same directory is exported under another path, too: gives this one, which nobody uses yet, an
+ * identity of its own. -ENOMEM. */
+int volume_set_apart(struct vfs_export *export) MUST_USE;
 /* The same directory on the same mount. */
 bool volume_is_same(const struct vfs_export *a, const struct vfs_export *b);
 /* Whether the path leads there now. */
@@ -480,8 +484,9 @@ int cred_squash(struct vfs_call *call) MUST_USE;
 /* Of a call's groups, and those of another that were kept (gids for number 0). */
 bool cred_same_groups(const struct vfs_call *call, uint64_t number, uint32_t count,
                       const uint32_t *gids);
-/* Says which capability is missing, if any. */
-int cred_check_process(struct err *err) MUST_USE;
+/* Says which capability is missing, if one is that the process should have. Threads keep the
+ * process's identity from here on if it is a plain user's. */
+int cred_begin_process(struct err *err) MUST_USE;
 
 /* ---- groups.c ---- */
 
@@ -491,6 +496,26 @@ int groups_open(struct vfs *vfs) MUST_USE;
  * -EAGAIN: not known yet. May wait for ASK_WAIT_MS. */
 int groups_of_user(struct vfs *vfs, uint32_t uid, uint32_t gids[GROUP_COUNT_MAX], uint32_t *count,
                    uint32_t *number) MUST_USE;
+
+/* ---- ways.c: for exports that have ways ---- */
+
+struct ways;
+/* NULL: no memory. */
+struct ways *ways_new(const struct vfs_handle *root);
+/* NULL is fine. */
+void ways_free(struct ways *ways);
+/* The name in dir was seen to lead to the object with this handle. */
+void ways_note(const struct vfs_object *dir, const char *name, const uint8_t *handle,
+               uint32_t handle_size);
+/* The object is there, who knows where. */
+void ways_note_loose(const struct vfs_object *object);
+/* The object is gone. */
+void ways_forget(const struct vfs_object *object);
+/* Notes each step of a path below the export's root, without "." and "..". 0 or -errno. */
+int ways_descend(const struct vfs_export *export, const char *path) MUST_USE;
+/* As open_by_handle_at(2): a descriptor or -errno; -ESTALE; -EAGAIN: to be asked again later. May
+ * take as long as a walk of the export. */
+int ways_open(const struct vfs_object *object, int flags) MUST_USE;
 
 /* ---- lock.c ---- */
 
@@ -555,6 +580,18 @@ int access_data(const struct vfs_call *call, struct vfs_object *object, const st
 int name_copy(struct vfs_bytes name, char text[NAME_SPACE]) MUST_USE;
 bool name_is_dot(const char *text);
 bool name_is_dot_dot(const char *text);
+/* What getdents64 writes. */
+struct dirent_head {
+    uint64_t ino;
+    int64_t next;
+    uint16_t size;
+    uint8_t type;
+    char name[];
+};
+/* The object, with a descriptor, of whatever the name leads to when it is opened; otherwise the
+ * next one. */
+int name_open(struct vfs_export *export, int dir_fd, const char *name,
+              struct vfs_object **object) MUST_USE;
 /* The object a name leads to, for the caller whose identity is in force. */
 int name_object(const struct vfs_call *call, struct vfs_export *export, int dir_fd,
                 const char *name, struct vfs_object **object) MUST_USE;

@@ -90,6 +90,7 @@ int vfs_open(const struct vfs_options *options, struct vfs **result, struct err 
     for (unsigned i = 0; i < DIR_LOCK_COUNT; i++) {
         pthread_mutex_init(&vfs->dir_locks[i], NULL);
     }
+    pthread_mutex_init(&vfs->mode_lock, NULL);
     pthread_mutex_init(&vfs->set_lock, NULL);
     pthread_mutex_init(&vfs->change_lock, NULL);
     pthread_mutex_init(&vfs->join_lock, NULL);
@@ -100,7 +101,8 @@ int vfs_open(const struct vfs_options *options, struct vfs **result, struct err 
     pthread_condattr_destroy(&monotonic);
     vfs->mounts_fd = mounts_watch();
     cred_take_root();
-    int error = cred_check_process(err);
+    vfs->is_plain = vfs_is_plain_user();
+    int error = cred_begin_process(err);
     if (error == 0 && access("/proc/self/fd", X_OK) != 0) {
         error = err_set(err, -errno, "/proc is not mounted: hard links to open files need it");
     }
@@ -169,6 +171,7 @@ void vfs_close(struct vfs *vfs)
     for (unsigned i = 0; i < DIR_LOCK_COUNT; i++) {
         pthread_mutex_destroy(&vfs->dir_locks[i]);
     }
+    pthread_mutex_destroy(&vfs->mode_lock);
     pthread_mutex_destroy(&vfs->set_lock);
     pthread_mutex_destroy(&vfs->change_lock);
     pthread_mutex_destroy(&vfs->join_lock);

@@ -135,6 +135,11 @@ struct vfs_options {
     void *arg;
 };
 
+/* Whether this process is a plain user's: not root's, and without the capabilities that serving for
+ * others takes. Its server acts as that user whoever calls, opens objects by remembered ways
+ * (ways.c), and has no log. */
+bool vfs_is_plain_user(void);
+
 /* Opens every export; an export that cannot be opened is an error that names it. */
 int vfs_open(const struct vfs_options *options, struct vfs **vfs, struct err *err) MUST_USE;
 void vfs_close(struct vfs *vfs);

@@ -284,11 +284,13 @@ static int open_by_handle(struct vfs_object *object, int flags)
     }
     cred_take_root();
     for (int tries = 1;; tries++) {
-        int fd = open_by_handle_at(object->export->mount_fd, &kernel.head, flags | O_CLOEXEC);
+        int fd = object->export->ways != NULL
+                     ? ways_open(object, flags | O_CLOEXEC)
+                     : open_by_handle_at(object->export->mount_fd, &kernel.head, flags | O_CLOEXEC);
         if (fd >= 0) {
             return fd;
         }
-        int error = errno;
+        int error = object->export->ways != NULL ? -fd : errno;
         if (!made_room(vfs, error, tries)) {
             atomic_fetch_sub(&vfs->objects.fd_count, 1);
             if (error == ESTALE) {

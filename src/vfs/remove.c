@@ -33,6 +33,13 @@ static void find_victim(const struct change *change, uint32_t dir, const char *n
     int fd = change->fds[dir];
     struct stat st;
     *victim = (struct victim){0};
+    if (export->ways != NULL) {
+        /* With a descriptor, which tells whether the object is gone with the name. */
+        if (name_open(export, fd, name, &victim->object) != 0) {
+            victim->object = NULL;
+        }
+        return;
+    }
     bool hinted =
         !change->logged && names_find(node->object, name, NULL, &victim->handle) == NAME_KNOWN;
     if (!hinted && handle_of(export, fd, name, 0, &victim->handle) != 0) {
@@ -149,7 +156,7 @@ static int rename_names(struct vfs_call *call, struct vfs_node *const dirs[2], c
     if (err != 0) {
         return err;
     }
-    if (change.logged) {
+    if (change.logged || dirs[0]->export->ways != NULL) {
         find_victim(&change, 0, from, &moved);
     }
     find_victim(&change, 1, to, &victim);
@@ -158,6 +165,9 @@ static int rename_names(struct vfs_call *call, struct vfs_node *const dirs[2], c
     names_forget(dirs[1]->object, to);
     if (err == 0 && change.logged) {
         note_rename(&change, from, to, &moved, &victim);
+    }
+    if (err == 0 && moved.object != NULL && dirs[1]->export->ways != NULL) {
+        ways_note(dirs[1]->object, to, moved.object->handle, moved.object->handle_size);
     }
     err = change_end(&change, err, JOURNAL_FSYNC);
     bury(call, victim.object);

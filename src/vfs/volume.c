@@ -190,6 +190,9 @@ static int open_root_handle(struct vfs_export *export, union handle_kernel *root
         return err_set(err, -EOVERFLOW, "cannot export %s: unknown kind of file handle %d", path,
                        root->head.handle_type);
     }
+    if (export->vfs->is_plain) {
+        return 0;
+    }
     int fd = open_by_handle_at(export->mount_fd, &root->head, O_PATH | O_CLOEXEC);
     if (fd < 0) {
         return err_set(err, -errno,
@@ -275,11 +278,15 @@ int volume_open(struct vfs *vfs, const char *path, const uint8_t *fsid, struct v
     export->has_true_ctime = keeps_ctime(magic);
     export->has_hash_cookies = magic == EXT4_MAGIC;
     handle_make(export, &root.head, &export->root);
+    if (vfs->is_plain && (export->ways = ways_new(&export->root)) == NULL) {
+        volume_put(export);
+        return err_set(err, -ENOMEM, "no memory for the export %s", path);
+    }
     *result = export;
     return 0;
 }
 
-void volume_set_apart(struct vfs_export *export)
+int volume_set_apart(struct vfs_export *export)
 {
     union handle_kernel root;
     uint64_t words[2] = {export->id, siphash(id_key, export->path, strlen(export->path))};
@@ -287,6 +294,12 @@ void volume_set_apart(struct vfs_export *export)
     export->fsid = export->id;
     handle_kernel_part(export->root.bytes, &root);
     handle_make(export, &root.head, &export->root);
+    if (export->ways != NULL) {
+        ways_free(export->ways);
+        export->ways = ways_new(&export->root);
+        return export->ways != NULL ? 0 : -ENOMEM;
+    }
+    return 0;
 }
 
 struct vfs_export *volume_get(struct vfs_export *export)
@@ -302,6 +315,7 @@ void volume_put(struct vfs_export *export)
         return;
     }
     hidden_close(export);
+    ways_free(export->ways);
     if (export->mount_fd >= 0) {
         close(export->mount_fd);
     }

@@ -15,6 +15,7 @@ import sys
 import time
 
 import nfs
+from cases_user import UserServer
 from nfs import Server, check, equal
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -216,6 +217,36 @@ def no_other_file_system_is_reached_by_handle(server):
     server.alive()
 
 
+def a_plain_users_server_keeps_to_its_exports():
+    """Which is not in a jail: what its user may read is there to be opened, but for Landlock."""
+    with UserServer() as server:
+        secret = server.work + '/secret'
+        with open(secret, 'w', encoding='ascii') as out:
+            out.write('not exported')
+        os.chmod(secret, 0o644)
+        with open(server.export + '/inside', 'w', encoding='ascii') as out:
+            out.write('exported')
+        with Intruder(server) as intruder:
+            for path in server.state + '/handle-key', server.export + '/inside':
+                got = intruder.call('openat', AT_FDCWD, path, os.O_RDONLY)
+                check(got >= 0, f'the attempts prove nothing: no {path} ({got})')
+            fds = [*directories_of(server), AT_FDCWD]
+            check(len(fds) > 2, f'directories of the server: {fds}')
+            for path in ('/etc/passwd', secret, f'/proc/{server.process.pid}/maps',
+                         '/proc/self/root' + secret, server.export + '/../secret'):
+                for flags in (os.O_RDONLY, os.O_RDWR):
+                    got = intruder.call('openat', AT_FDCWD, path, flags)
+                    check(got < 0, f'{path} was opened with flags {flags:#o}')
+            for fd in fds:
+                got = intruder.call('openat', fd, '../' * 20 + secret[1:], os.O_RDONLY)
+                check(got < 0, f'{secret} was opened from descriptor {fd}')
+            new = server.work + '/export/../new'
+            check(intruder.call('openat', AT_FDCWD, new, os.O_WRONLY | os.O_CREAT) < 0, new)
+        server.alive()
+        client = server.nfs()
+        client.new_file(server.root(client), 'file', b'data')
+
+
 def what_is_no_servers_business_fails(server):
     """And the server goes on."""
     with Intruder(server) as intruder:
@@ -392,6 +423,7 @@ if __name__ == '__main__':
     nfs.run([
         no_file_outside_is_opened,
         no_other_file_system_is_reached_by_handle,
+        a_plain_users_server_keeps_to_its_exports,
         what_is_no_servers_business_fails,
         what_is_refused_fails_and_is_said_once,
         the_opener_opens_only_exports,
