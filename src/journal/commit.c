@@ -20,6 +20,7 @@
 #include "journal/commit.h"
 
 #include "base/log.h"
+#include "os/ticks.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -44,6 +45,7 @@ struct batch {
     bool wanted;     /* somebody waits for it */
     uint64_t lsn_last;
     int64_t due_ms; /* when its lazy changes must be written; 0: it has none */
+    uint32_t due_window_ms; /* of the change that is due first */
     uint64_t changes;
     uint64_t first_ns; /* when somebody began to wait; 0: nobody does */
     int error;         /* decided while it was filled */
@@ -92,11 +94,10 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* For what takes longer than the counters of two processors can be apart (os/ticks.h). */
 static uint64_t now_ns(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+    return ticks_ns(0, ticks_now());
 }
 
 static struct timespec at_ms(int64_t ms)
@@ -405,10 +406,14 @@ static bool begin_waiting(struct batch *batch)
 /* A lazy change has joined. Whether the batch must be written sooner than the thread knows. */
 static bool set_due(struct batch *batch, uint32_t window_ms)
 {
+    if (batch->due_ms != 0 && window_ms >= batch->due_window_ms) {
+        return false;
+    }
     int64_t due_ms = now_ms() + window_ms;
     bool news = batch->due_ms == 0 || due_ms < batch->due_ms;
     if (news) {
         batch->due_ms = due_ms;
+        batch->due_window_ms = window_ms;
     }
     return news;
 }
