@@ -173,8 +173,13 @@ static int make(struct jail *jail, const char *state_dir, pid_t server)
     jail->host_ns_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
     jail->host_root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     jail->host_cwd_fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    /* Whoever may not come back, as the root of a user namespace alone, does not go. */
     if (jail->host_ns_fd < 0 || jail->host_root_fd < 0 || jail->host_cwd_fd < 0 ||
-        unshare(CLONE_NEWNS) != 0) {
+        setns(jail->host_ns_fd, CLONE_NEWNS) != 0) {
+        return -errno;
+    }
+    leave(jail);
+    if (unshare(CLONE_NEWNS) != 0) {
         return -errno;
     }
     jail->ns_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);

@@ -196,9 +196,11 @@ static int open_root_handle(struct vfs_export *export, union handle_kernel *root
     int fd = open_by_handle_at(export->mount_fd, &root->head, O_PATH | O_CLOEXEC);
     if (fd < 0) {
         return err_set(err, -errno,
-                       "cannot export %s: its file system does not open files by handle "
-                       "(%s)",
-                       path, strerror(errno));
+                       "cannot export %s: its file system does not open files by handle (%s)%s",
+                       path, strerror(errno),
+                       errno == EPERM ? "; in a user namespace only a user who is not its root "
+                                        "can serve"
+                                      : "");
     }
     close(fd);
     return 0;
