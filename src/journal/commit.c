@@ -16,6 +16,8 @@
  * 6. A checkpoint starts from the log's tail, so it stands for batches that were appended, so
  *    applied, before its sync starts.
  * 7. With a log, after a failure no batch succeeds: a later record may rest on a lost one.
+ * 8. One thread at a time writes. It is the journal's own, or, where one client waits for each of
+ *    its changes, the one that made them: to wake another takes as long as half a durable write.
  */
 #include "journal/commit.h"
 
@@ -35,14 +37,19 @@
 /* A checkpoint is made when the log is so full, or its oldest change so old. */
 #define CHECKPOINT_FILL_PERCENT 50U
 #define CHECKPOINT_AGE_MS 30000
+/* What is written by the thread that made it (8): not more, and not where a write takes longer. */
+#define PROMISED_BYTES_MAX (128U * 1024)
+#define PROMISED_NS_MAX 1000000U
 
 struct batch {
     struct journal_item *items;
     size_t item_count;
     size_t item_capacity;
+    size_t sync_count; /* items that are more than released */
     struct journal_buffer buffer;
     uint32_t inside; /* replies that are to come */
     bool wanted;     /* somebody waits for it */
+    bool promised;   /* who wants it writes it; the thread has not been told */
     uint64_t lsn_last;
     int64_t due_ms; /* when its lazy changes must be written; 0: it has none */
     uint32_t due_window_ms; /* of the change that is due first */
@@ -62,7 +69,10 @@ struct journal {
     struct batch batches[2];
     struct batch *open;
     uint64_t lsn_last;
-    bool idle; /* the thread waits */
+    bool idle;           /* the thread waits */
+    bool writing;        /* a batch is on its way */
+    uint64_t write_ns;   /* what a write takes, of late */
+    uint32_t references; /* the owner's, and of threads that have promised */
     bool stopping;
     atomic_bool lazy;   /* the open batch has changes, and nobody waits for it yet */
     atomic_bool failed; /* 7 */
@@ -86,6 +96,13 @@ struct held {
     uint64_t lsn;
 };
 static _Thread_local struct held held;
+
+/* That this thread will write what it appends. */
+struct promise {
+    bool made;
+    struct journal *journal; /* that has something of it; referenced */
+};
+static _Thread_local struct promise promise;
 
 static int64_t now_ms(void)
 {
@@ -155,6 +172,7 @@ static void note_written(struct journal *journal, const struct batch *batch, uin
     stats->records += batch->buffer.record_count;
     journal_spread_add(&stats->batch_bytes, batch->buffer.size_bytes);
     journal_spread_add(&stats->write_ns, took_ns);
+    journal->write_ns = (journal->write_ns * 7 + took_ns) / 8;
     uint64_t used_bytes, ring_bytes;
     journal_log_fill(journal->options.log, &used_bytes, &ring_bytes);
     bool full = used_bytes > ring_bytes / 100 * CHECKPOINT_FILL_PERCENT;
@@ -192,7 +210,7 @@ static int write_records(struct journal *journal, struct batch *batch)
 static int make_durable(struct journal *journal, struct batch *batch)
 {
     int err = atomic_load(&journal->failed) ? -EIO : batch->error;
-    if (err == 0 && batch->item_count > 0) {
+    if (err == 0 && batch->sync_count > 0) {
         size_t synced = 0;
         pthread_mutex_unlock(&journal->lock);
         uint64_t began_ns = now_ns();
@@ -249,6 +267,7 @@ static void settle(struct journal *journal, struct batch *batch)
     pthread_mutex_lock(&journal->lock);
     journal_buffer_clear(&batch->buffer);
     batch->item_count = 0;
+    batch->sync_count = 0;
     batch->error = 0;
     batch->wanted = false;
     batch->due_ms = 0;
@@ -256,25 +275,45 @@ static void settle(struct journal *journal, struct batch *batch)
     batch->first_ns = 0;
 }
 
+/* Writes the open batch. */
+static void write_open(struct journal *journal)
+{
+    struct batch *batch = journal->open;
+    journal->writing = true;
+    journal->open = batch == &journal->batches[0] ? &journal->batches[1] : &journal->batches[0];
+    batch->promised = false;
+    atomic_store(&journal->lazy, false);
+    pthread_cond_broadcast(&journal->moved);
+    while (batch->inside > 0) {
+        pthread_cond_wait(&journal->left, &journal->lock);
+    }
+    settle(journal, batch);
+    journal->writing = false;
+}
+
 /* Whether to write the open batch now; else waits for a reason to. The lock is held. */
 static bool is_due(struct journal *journal)
 {
     struct batch *batch = journal->open;
-    if (atomic_load(&journal->settled) == journal->lsn_last) {
+    if (journal->writing || atomic_load(&journal->settled) == journal->lsn_last) {
         journal->idle = true;
         pthread_cond_wait(&journal->wake, &journal->lock);
         journal->idle = false;
         return false;
     }
-    if (batch->wanted || journal->stopping) {
+    if ((batch->wanted && !batch->promised) || journal->stopping) {
         return true;
     }
-    if (now_ms() >= batch->due_ms) {
+    if (batch->due_ms != 0 && now_ms() >= batch->due_ms) {
         return true;
     }
-    struct timespec until = at_ms(batch->due_ms);
     journal->idle = true;
-    pthread_cond_timedwait(&journal->wake, &journal->lock, &until);
+    if (batch->due_ms != 0) {
+        struct timespec until = at_ms(batch->due_ms);
+        pthread_cond_timedwait(&journal->wake, &journal->lock, &until);
+    } else {
+        pthread_cond_wait(&journal->wake, &journal->lock);
+    }
     journal->idle = false;
     return false;
 }
@@ -283,18 +322,12 @@ static void *journal_main(void *arg)
 {
     struct journal *journal = arg;
     pthread_mutex_lock(&journal->lock);
-    while (!journal->stopping || atomic_load(&journal->settled) != journal->lsn_last) {
+    while (!journal->stopping || journal->writing ||
+           atomic_load(&journal->settled) != journal->lsn_last) {
         if (!is_due(journal)) {
             continue;
         }
-        struct batch *batch = journal->open;
-        journal->open = batch == &journal->batches[0] ? &journal->batches[1] : &journal->batches[0];
-        atomic_store(&journal->lazy, false);
-        pthread_cond_broadcast(&journal->moved);
-        while (batch->inside > 0) {
-            pthread_cond_wait(&journal->left, &journal->lock);
-        }
-        settle(journal, batch);
+        write_open(journal);
     }
     pthread_mutex_unlock(&journal->lock);
     return NULL;
@@ -373,8 +406,10 @@ static bool add_items(struct batch *batch, const struct journal_item *items, siz
         batch->items = more;
         batch->item_capacity = capacity;
     }
-    memcpy(&batch->items[batch->item_count], items, count * sizeof *items);
-    batch->item_count += count;
+    for (size_t i = 0; i < count; i++) {
+        batch->items[batch->item_count++] = items[i];
+        batch->sync_count += items[i].how != JOURNAL_NOTHING;
+    }
     return true;
 }
 
@@ -395,11 +430,12 @@ static void add_record(struct batch *batch, struct journal_record *record, uint6
 /* Somebody waits for this batch. Whether that is news to the thread. */
 static bool begin_waiting(struct batch *batch)
 {
-    bool news = !batch->wanted;
-    if (news) {
+    bool news = !batch->wanted || batch->promised;
+    if (!batch->wanted) {
         batch->wanted = true;
         batch->first_ns = now_ns();
     }
+    batch->promised = false;
     return news;
 }
 
@@ -442,8 +478,67 @@ static void hold(struct journal *journal, struct batch *batch, uint64_t lsn)
     held = (struct held){.journal = journal, .batch = batch, .lsn = lsn};
 }
 
+static void free_all(struct journal *journal)
+{
+    for (int i = 0; i < 2; i++) {
+        free(journal->batches[i].items);
+        journal_buffer_free(&journal->batches[i].buffer);
+    }
+    journal_syncer_free(journal->syncer);
+    pthread_cond_destroy(&journal->wake);
+    pthread_cond_destroy(&journal->left);
+    pthread_cond_destroy(&journal->moved);
+    pthread_cond_destroy(&journal->ended);
+    pthread_cond_destroy(&journal->checkpoint_wake);
+    pthread_mutex_destroy(&journal->lock);
+    free(journal);
+}
+
+/* Gives up a reference, and the lock. */
+static void put(struct journal *journal)
+{
+    bool last = --journal->references == 0;
+    pthread_mutex_unlock(&journal->lock);
+    if (last) {
+        free_all(journal);
+    }
+}
+
+/* What this thread has left in another journal is not its own to write any more. */
+static void break_promise(void)
+{
+    struct journal *journal = promise.journal;
+    promise.journal = NULL;
+    pthread_mutex_lock(&journal->lock);
+    if (journal->open->promised) {
+        journal->open->promised = false;
+        pthread_cond_signal(&journal->wake);
+    }
+    put(journal);
+}
+
+/* The same as begin_waiting, if this thread has not promised to write. */
+static bool begin_waiting_or_promise(struct journal *journal)
+{
+    struct batch *batch = journal->open;
+    bool mine = promise.made && (!batch->wanted || batch->promised);
+    bool news = begin_waiting(batch);
+    if (!mine) {
+        return news;
+    }
+    batch->promised = true;
+    if (promise.journal == NULL) {
+        promise.journal = journal;
+        journal->references++;
+    }
+    return false;
+}
+
 uint64_t journal_append(struct journal *journal, const struct journal_change *change)
 {
+    if (promise.journal != NULL && promise.journal != journal) {
+        break_promise();
+    }
     if (held.journal != NULL && held.journal != journal) {
         journal_leave();
     }
@@ -456,7 +551,8 @@ uint64_t journal_append(struct journal *journal, const struct journal_change *ch
     }
     batch->lsn_last = lsn;
     batch->changes++;
-    bool sooner = change->lazy ? set_due(batch, change->window_ms) : begin_waiting(batch);
+    bool sooner =
+        change->lazy ? set_due(batch, change->window_ms) : begin_waiting_or_promise(journal);
     atomic_store(&journal->lazy, !batch->wanted);
     if (change->holds) {
         hold(journal, batch, lsn);
@@ -520,6 +616,48 @@ void journal_leave(void)
     }
     pthread_mutex_lock(&journal->lock);
     let_go(journal);
+    pthread_mutex_unlock(&journal->lock);
+}
+
+void journal_promise(void)
+{
+    promise.made = true;
+}
+
+/* Whether a thread that is not the journal's may write the open batch. The lock is held. */
+static bool is_quick(const struct journal *journal)
+{
+    const struct batch *batch = journal->open;
+    return journal->options.log != NULL && !journal->writing && batch->sync_count == 0 &&
+           batch->buffer.size_bytes <= PROMISED_BYTES_MAX && journal->write_ns <= PROMISED_NS_MAX;
+}
+
+void journal_keep_promise(void)
+{
+    struct journal *journal = promise.journal;
+    promise = (struct promise){0};
+    if (journal == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&journal->lock);
+    bool quick = journal->open->promised && is_quick(journal);
+    if (quick) {
+        write_open(journal);
+    }
+    if (atomic_load(&journal->settled) != journal->lsn_last || journal->stopping) {
+        journal->open->promised = false;
+        pthread_cond_signal(&journal->wake);
+    }
+    put(journal);
+}
+
+void journal_wake(struct journal *journal)
+{
+    pthread_mutex_lock(&journal->lock);
+    if (journal->open->promised) {
+        journal->open->promised = false;
+        pthread_cond_signal(&journal->wake);
+    }
     pthread_mutex_unlock(&journal->lock);
 }
 
@@ -611,22 +749,6 @@ void journal_stats(struct journal *journal, struct journal_stats *stats)
     }
 }
 
-static void free_all(struct journal *journal)
-{
-    for (int i = 0; i < 2; i++) {
-        free(journal->batches[i].items);
-        journal_buffer_free(&journal->batches[i].buffer);
-    }
-    journal_syncer_free(journal->syncer);
-    pthread_cond_destroy(&journal->wake);
-    pthread_cond_destroy(&journal->left);
-    pthread_cond_destroy(&journal->moved);
-    pthread_cond_destroy(&journal->ended);
-    pthread_cond_destroy(&journal->checkpoint_wake);
-    pthread_mutex_destroy(&journal->lock);
-    free(journal);
-}
-
 static void stop_thread(struct journal *journal)
 {
     pthread_mutex_lock(&journal->lock);
@@ -645,6 +767,7 @@ int journal_open(const struct journal_options *options, struct journal **result,
     }
     CHECK(options->log == NULL || options->checkpoint != NULL);
     journal->options = *options;
+    journal->references = 1;
     journal->open = &journal->batches[0];
     pthread_mutex_init(&journal->lock, NULL);
     pthread_condattr_init(&monotonic);
@@ -693,6 +816,7 @@ int journal_close(struct journal *journal)
         journal_log_close(journal->options.log);
     }
     int err = journal_error(journal);
-    free_all(journal);
+    pthread_mutex_lock(&journal->lock);
+    put(journal);
     return err;
 }

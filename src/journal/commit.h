@@ -79,6 +79,22 @@ void journal_reply(const struct journal_caller *caller, const uint8_t *bytes, ui
 /* There is no reply to be kept. */
 void journal_leave(void);
 
+/*
+ * A thread that has nothing else to do until what it appends next is durable may write it itself,
+ * which spares it the way to the journal's thread and back.
+ *
+ *     journal_promise(), journal_append()..., journal_keep_promise()
+ *
+ * In between the journal's thread is not told of what this thread has appended, unless somebody
+ * else waits for it, too. journal_keep_promise writes, and calls durable, or has the journal's
+ * thread do it: if that is at it, if objects must be synced, or if the device is slow. It may wait
+ * for a device. The thread must not be about to give a reply.
+ */
+void journal_promise(void);
+void journal_keep_promise(void);
+/* Does what threads have promised and perhaps cannot keep, because they are blocked. Any thread. */
+void journal_wake(struct journal *journal);
+
 /* Somebody waits for this lsn after all. */
 void journal_want(struct journal *journal, uint64_t lsn);
 /* Nothing that was appended stays out of the log any longer than it must. */

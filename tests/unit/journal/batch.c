@@ -26,6 +26,7 @@ struct rig {
     uint64_t durable_lsn; /* without a failure */
     uint64_t ended_lsn;
     uint64_t failed_lsn; /* the first that failed; 0: none */
+    pthread_t ended_by;
     uint32_t lost_calls;
     uint32_t checkpoints;
     int checkpoint_error;
@@ -45,6 +46,7 @@ static void on_durable(void *arg, uint64_t lsn, int error)
         rig->failed_lsn = rig->ended_lsn + 1;
     }
     rig->ended_lsn = lsn;
+    rig->ended_by = pthread_self();
     pthread_cond_broadcast(&rig->changed);
     pthread_mutex_unlock(&rig->lock);
 }
@@ -395,6 +397,87 @@ static void wraps_around(void **state)
     rig_free(rig);
 }
 
+static uint64_t append_promised(struct rig *rig, uint64_t number)
+{
+    journal_promise();
+    uint64_t lsn = append(rig, number, true);
+    reply(number);
+    return lsn;
+}
+
+/* 8: who has promised writes, and nobody else is woken for it. */
+static void promise_is_kept(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_new();
+    for (uint64_t i = 1; i <= 20; i++) {
+        uint64_t before = disk_sim_count(rig->sim);
+        append_promised(rig, i);
+        uint64_t lsn = append_promised(rig, i);
+        journal_keep_promise();
+        assert_int_equal(rig->durable_lsn, lsn);
+        assert_true(pthread_equal(rig->ended_by, pthread_self()));
+        assert_int_equal(disk_sim_count(rig->sim), before + 1);
+    }
+    /* It was for those changes alone. */
+    journal_keep_promise();
+    assert_true(wait_for(rig, append(rig, 1, false)));
+    assert_false(pthread_equal(rig->ended_by, pthread_self()));
+    rig_free(rig);
+}
+
+/* Who waits for what another has promised waits for no promise. */
+static void promise_is_broken(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_new();
+    assert_int_equal(journal_wait(rig->journal, append_promised(rig, 1)), 0);
+    uint64_t lsn = append_promised(rig, 2);
+    journal_wake(rig->journal);
+    assert_true(wait_for(rig, lsn));
+    journal_keep_promise();
+
+    /* Another journal is another promise. */
+    struct rig *other = rig_new();
+    lsn = append_promised(rig, 3);
+    uint64_t other_lsn = append_promised(other, 1);
+    assert_true(wait_for(rig, lsn));
+    journal_keep_promise();
+    assert_int_equal(other->durable_lsn, other_lsn);
+    assert_true(pthread_equal(other->ended_by, pthread_self()));
+
+    /* A journal that is closed meanwhile. */
+    lsn = append_promised(other, 2);
+    assert_int_equal(journal_close(other->journal), 0);
+    other->journal = NULL;
+    assert_int_equal(other->durable_lsn, lsn);
+    journal_keep_promise();
+    rig_free(other);
+    rig_free(rig);
+}
+
+/* Objects that must be synced, and whatever may take long, are left to the journal's thread. */
+static void promise_of_much(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_new();
+    struct journal_item item = {.fd = 0, .how = JOURNAL_FSYNC};
+    struct journal_change change = {.items = &item, .item_count = 1};
+    journal_promise();
+    uint64_t lsn = journal_append(rig->journal, &change);
+    journal_keep_promise();
+    assert_true(wait_for(rig, lsn));
+    assert_false(pthread_equal(rig->ended_by, pthread_self()));
+
+    for (uint64_t i = 0; i < 5; i++) {
+        lsn = append_promised(rig, DATA_BYTES - 1);
+    }
+    journal_keep_promise();
+    assert_true(wait_for(rig, lsn));
+    assert_false(pthread_equal(rig->ended_by, pthread_self()));
+    rig_free(rig);
+}
+
 struct worker {
     struct rig *rig;
     pthread_t thread;
@@ -407,13 +490,20 @@ static void *work(void *arg)
     struct rig *rig = worker->rig;
     for (uint64_t i = 0; journal_error(rig->journal) == 0 && i < 400; i++) {
         uint64_t number = i * THREAD_COUNT + worker->index;
+        if (number % 5 == 0) {
+            journal_promise();
+        }
         append(rig, number, true);
         if (number % 7 == 0) {
             journal_leave();
         } else {
             reply(number);
         }
+        if (number % 3 == 0) {
+            journal_keep_promise();
+        }
     }
+    journal_keep_promise();
     return NULL;
 }
 
@@ -491,6 +581,9 @@ int main(void)
         cmocka_unit_test(failed_write),
         cmocka_unit_test(failed_checkpoint),
         cmocka_unit_test(wraps_around),
+        cmocka_unit_test(promise_is_kept),
+        cmocka_unit_test(promise_is_broken),
+        cmocka_unit_test(promise_of_much),
         cmocka_unit_test(cuts),
         cmocka_unit_test(lie_is_seen),
     };
