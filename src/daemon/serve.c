@@ -179,6 +179,24 @@ static bool is_known(void *arg, const struct sockaddr *peer)
     return vfs_names_host(serve->vfs, peer);
 }
 
+static void promise(void *arg)
+{
+    (void)arg;
+    vfs_promise();
+}
+
+static void keep_promise(void *arg)
+{
+    (void)arg;
+    vfs_keep_promise();
+}
+
+static void break_promises(void *arg)
+{
+    const struct serve *serve = arg;
+    vfs_break_promises(serve->vfs);
+}
+
 /* The reply cache's own words, and vfs's, for the same thing. */
 static void replied(void *arg, const struct rpc_kept_reply *reply)
 {
@@ -223,7 +241,14 @@ static void restore(void *arg, const struct vfs_reply *kept)
 static int open_server(struct serve *serve, struct err *err)
 {
     const struct rpc_server_options options = {
-        .thread_begin = thread_begin, .is_known = is_known, .replied = replied, .arg = serve};
+        .thread_begin = thread_begin,
+        .is_known = is_known,
+        .replied = replied,
+        .promise = promise,
+        .keep_promise = keep_promise,
+        .break_promises = break_promises,
+        .arg = serve,
+    };
     const struct rpc_program *programs[PROGRAM_COUNT];
 
     int error = rpc_server_open(&options, &serve->server, err);
@@ -400,8 +425,7 @@ static int close_sandbox(const struct serve *serve, struct err *err)
 {
     int error = sandbox_is_wanted(serve->config) ? sandbox_close() : 0;
 
-    return error == 0 ? 0
-                      : do_without(serve, error, "sandbox: system calls are not filtered", err);
+    return error == 0 ? 0 : do_without(serve, error, "sandbox: system calls are not filtered", err);
 }
 
 static int open_exports(struct serve *serve, struct err *err)
@@ -523,8 +547,7 @@ static int open_status(struct serve *serve, struct err *err)
                                     .vfs = serve->vfs,
                                     .hosts = serve->lockd.hosts};
     status_begin(&serve->status);
-    int error =
-        control_start(&serve->control, serve->state_dir, commands, serve, err);
+    int error = control_start(&serve->control, serve->state_dir, commands, serve, err);
     return error == 0 ? metrics_start(&serve->metrics, &serve->status, err) : error;
 }
 

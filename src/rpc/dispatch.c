@@ -258,15 +258,9 @@ void dispatch_failure(struct worker *worker, const struct pending *pending, stru
 /* Runs the procedure, during which the loop may be taken away. */
 static void run_procedure(struct loop *loop, struct task *task, const void *args, void *res)
 {
-    struct rpc_server *server = loop->server;
-    uint64_t run = atomic_load_explicit(&loop->run, memory_order_relaxed) + 1;
-
-    atomic_store(&loop->run, run);
-    if (UNLIKELY(atomic_load(&server->monitor_asleep))) {
-        worker_monitor_wake(server);
-    }
+    uint64_t run = loop_enter(loop);
     task->call.procedure->run(&task->call, args, res);
-    task->lost = !atomic_compare_exchange_strong(&loop->run, &run, run + 1);
+    task->lost = !loop_leave(loop, run);
 }
 
 /* Encodes what the procedure has answered. False: there is no reply to send. */

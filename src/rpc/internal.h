@@ -11,9 +11,10 @@
  * Ownership:
  * 1. A loop, its sources (connections, UDP sockets) and everything reachable from them belong to
  * the one worker that runs the loop. Nothing of it is locked.
- * 2. While a worker is inside a procedure (loop->run is odd) the monitor may take the loop away by
- *    moving `run` on. The worker finds out when it comes back, touches the loop no more, and hands
- *    its reply to the inbox. So all of a loop's state must be in the loop before a procedure runs.
+ * 2. While a worker is inside a procedure, or makes changes durable (loop->run is odd), the monitor
+ *    may take the loop away by moving `run` on. The worker finds out when it comes back, touches
+ *    the loop no more, and hands its reply to the inbox. So all of its state must be in the loop
+ *    before it goes inside.
  * 3. The buffer a call lies in is counted: the source holds one reference, the task another.
  * 4. A connection that is closed lives on until the last pending reply for it has come back.
  */
@@ -213,7 +214,7 @@ struct loop {
     uint32_t index;
     int epoll_fd;
     struct source wake;
-    _Atomic uint64_t run; /* odd: inside a procedure */
+    _Atomic uint64_t run; /* odd: inside what may block */
     uint64_t run_seen;    /* the monitor's */
 
     struct epoll_event events[LOOP_EVENT_COUNT];
@@ -236,6 +237,9 @@ struct loop {
     uint64_t stamp; /* ticks: read lately; a call begins where the one before has ended */
     uint64_t wait_calls; /* calls counted when it last waited, see wait_events */
     const void *lone;    /* what that wait followed on, if it was one call alone; never followed */
+    const void *only;    /* the connection that alone was ready then; never followed */
+    bool promised;       /* its worker makes changes durable itself, see rpc_server_options */
+    uint64_t promised_from; /* calls counted before */
     bool wait_short;
     struct sample samples[TURN_CALL_COUNT_MAX]; /* calls of the turn's connection */
     uint32_t sample_count;
@@ -262,6 +266,11 @@ static inline void loop_count(_Atomic uint64_t *counter, uint64_t more)
     uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
     atomic_store_explicit(counter, now + more, memory_order_relaxed);
 }
+
+/* Its worker may block from here on, and lose the loop. What it needs must be in the loop. */
+uint64_t loop_enter(struct loop *loop);
+/* With what loop_enter gave. False: the loop is another worker's. */
+bool loop_leave(struct loop *loop, uint64_t run);
 
 static inline uint64_t counter_of(const _Atomic uint64_t *counter)
 {

@@ -20,6 +20,7 @@
 #define STOP_MS_MAX 5000
 #define SPIN_NS 40000
 #define CLOCK_AGE_NS_MAX 10000000
+#define PROMISED_CALL_COUNT_MAX 64U /* of one client, before what they changed is made durable */
 
 int64_t loop_clock_ms(void)
 {
@@ -53,8 +54,7 @@ int loop_open(struct rpc_server *server, uint32_t index, struct loop *loop)
     loop->wake = (struct source){.kind = SOURCE_WAKE, .fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
     loop->tx = malloc(TX_BYTES);
     loop->out_room = malloc(OUT_ROOM_BYTES);
-    if (loop->epoll_fd < 0 || loop->wake.fd < 0 || loop->tx == NULL ||
-        loop->out_room == NULL) {
+    if (loop->epoll_fd < 0 || loop->wake.fd < 0 || loop->tx == NULL || loop->out_room == NULL) {
         return errno != 0 ? -errno : -ENOMEM;
     }
     return loop_poll(loop, &loop->wake, EPOLLIN, true);
@@ -225,12 +225,8 @@ void loop_deliver(struct loop *loop, struct worker *worker, struct pending *pend
     }
 }
 
-static void read_inbox(struct loop *loop, struct worker *worker)
+static void take_inbox(struct loop *loop, struct worker *worker)
 {
-    uint64_t count;
-    if (read(loop->wake.fd, &count, sizeof count) < 0 && errno != EAGAIN) {
-        return;
-    }
     pthread_mutex_lock(&loop->inbox_lock);
     struct pending *pending = loop->done_head;
     struct conn *accepted = loop->accepted;
@@ -262,6 +258,15 @@ static void read_inbox(struct loop *loop, struct worker *worker)
         }
         pending = next;
     }
+}
+
+static void read_inbox(struct loop *loop, struct worker *worker)
+{
+    uint64_t count;
+    if (read(loop->wake.fd, &count, sizeof count) < 0 && errno != EAGAIN) {
+        return;
+    }
+    take_inbox(loop, worker);
 }
 
 static void event(struct loop *loop, struct worker *worker, const struct epoll_event *event)
@@ -309,6 +314,110 @@ static bool turns(struct loop *loop, struct worker *worker)
         loop->turn = NULL;
     }
     return true;
+}
+
+uint64_t loop_enter(struct loop *loop)
+{
+    struct rpc_server *server = loop->server;
+    uint64_t run = atomic_load_explicit(&loop->run, memory_order_relaxed) + 1;
+
+    atomic_store(&loop->run, run);
+    if (UNLIKELY(atomic_load(&server->monitor_asleep))) {
+        worker_monitor_wake(server);
+    }
+    return run;
+}
+
+bool loop_leave(struct loop *loop, uint64_t run)
+{
+    return atomic_compare_exchange_strong(&loop->run, &run, run + 1);
+}
+
+/* What alone has calls, if that is a connection, or NULL. False: nothing has. */
+static bool find_only(struct loop *loop, const void **only)
+{
+    int count = 0;
+    *only = NULL;
+    for (int i = 0; i < loop->event_count; i++) {
+        const struct source *source = loop->events[i].data.ptr;
+        if (source->kind != SOURCE_WAKE) {
+            count++;
+            *only = count == 1 && source->kind == SOURCE_CONN ? source : NULL;
+        }
+    }
+    return count > 0;
+}
+
+/* The same connection as last time, and no other, has calls: it will wait for their replies. */
+static void promise(struct loop *loop)
+{
+    const struct rpc_server_options *options = &loop->server->options;
+    const void *only;
+    loop->promised = false;
+    if (options->promise == NULL || !find_only(loop, &only)) {
+        return;
+    }
+    loop->promised = only != NULL && only == loop->only;
+    loop->only = only;
+    loop->promised_from = counter_of(&loop->stats.calls);
+    if (loop->promised) {
+        options->promise(options->arg);
+    }
+}
+
+/* Whether the one client has sent more meanwhile, and nobody else has: then that can share a
+ * durable write. What is not for this is told again by the next epoll_wait. */
+static bool has_more(struct loop *loop)
+{
+    const void *only = NULL;
+    loop->event_index = 0;
+    loop->event_count = 0;
+    if (counter_of(&loop->stats.calls) - loop->promised_from >= PROMISED_CALL_COUNT_MAX) {
+        return false;
+    }
+    int count = epoll_wait(loop->epoll_fd, loop->events, LOOP_EVENT_COUNT, 0);
+    loop->event_count = count > 0 ? count : 0;
+    bool any = find_only(loop, &only);
+    bool more = any ? only == loop->only : loop->ready_head != NULL;
+    loop->event_count = more ? loop->event_count : 0;
+    return more;
+}
+
+/* False: the loop is lost. */
+static bool keep_promise(struct loop *loop, struct worker *worker, bool waits)
+{
+    const struct rpc_server_options *options = &loop->server->options;
+    if (!loop->promised) {
+        return true;
+    }
+    bool told = true;
+    if (waits) {
+        pthread_mutex_lock(&loop->inbox_lock);
+        told = loop->woken; /* if not, nobody need tell: it will be looked at */
+        loop->woken = true;
+        pthread_mutex_unlock(&loop->inbox_lock);
+    }
+    uint64_t run = loop_enter(loop);
+    options->keep_promise(options->arg);
+    if (!loop_leave(loop, run)) {
+        return false;
+    }
+    loop->promised = false;
+    if (!told) {
+        take_inbox(loop, worker);
+    }
+    return true;
+}
+
+/* Whose worker has lost it, in a procedure or in keep_promise. */
+static void break_promise(struct loop *loop, struct worker *worker)
+{
+    const struct rpc_server_options *options = &loop->server->options;
+    if (loop->promised) {
+        loop->promised = false;
+        options->break_promises(options->arg);
+        take_inbox(loop, worker);
+    }
 }
 
 /* What the blocked worker was about is set aside: its reply will come through the inbox. */
@@ -455,9 +564,8 @@ static int spin(struct loop *loop)
 static int wait_events(struct loop *loop)
 {
     uint64_t calls = counter_of(&loop->stats.calls);
-    const void *lone = loop->event_count == 1 && calls == loop->wait_calls + 1
-                           ? loop->events[0].data.ptr
-                           : NULL;
+    const void *lone =
+        loop->event_count == 1 && calls == loop->wait_calls + 1 ? loop->events[0].data.ptr : NULL;
     bool again = lone != NULL && lone == loop->lone;
     uint64_t began = loop->stamp;
     int timeout_ms = wait_ms(loop);
@@ -479,15 +587,28 @@ static int wait_events(struct loop *loop)
 bool loop_run(struct loop *loop, struct worker *worker)
 {
     int64_t stopping_since_ms = 0;
+    bool more = false;
 
     if (loop->turn != NULL) {
         resume(loop);
     }
+    break_promise(loop, worker);
     for (;;) {
+        if (!more) {
+            promise(loop);
+        }
         while (loop->event_index < loop->event_count) {
             event(loop, worker, &loop->events[loop->event_index++]);
         }
         if (!turns(loop, worker)) {
+            return false;
+        }
+        bool waits = loop->promised && atomic_load(&loop->parked_count) > 0;
+        more = waits && has_more(loop);
+        if (more) {
+            continue;
+        }
+        if (!keep_promise(loop, worker, waits)) {
             return false;
         }
         free_dead(loop);

@@ -194,6 +194,16 @@ struct rpc_server_options {
      * goes into the cache can be kept together with what the procedure has changed. NULL: it goes
      * into no cache. May be NULL. */
     void (*replied)(void *arg, const struct rpc_kept_reply *reply);
+    /*
+     * While the calls of one client alone keep a loop busy, its thread has nothing to do but wait
+     * for what they have changed to be durable, so it may as well do that itself. All three or
+     * none. `promise` is called before the calls are run, and on the same thread `keep_promise`
+     * when they have run: it may block, and calls rpc_server_release. `break_promises`, on any
+     * thread: one that has promised is blocked.
+     */
+    void (*promise)(void *arg);
+    void (*keep_promise)(void *arg);
+    void (*break_promises)(void *arg);
     void *arg;
 };
 

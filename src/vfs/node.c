@@ -201,6 +201,27 @@ void vfs_reply(struct vfs *vfs, const struct vfs_reply *reply)
     journal_reply(&caller, reply->bytes, reply->size);
 }
 
+void vfs_promise(void)
+{
+    journal_promise();
+}
+
+void vfs_keep_promise(void)
+{
+    journal_keep_promise();
+}
+
+void vfs_break_promises(struct vfs *vfs)
+{
+    pthread_mutex_lock(&vfs->intents_lock);
+    for (uint32_t i = 0; i < VFS_JOURNAL_COUNT_MAX; i++) {
+        if (vfs->intents[i] != NULL) {
+            journal_wake(vfs->intents[i]->journal);
+        }
+    }
+    pthread_mutex_unlock(&vfs->intents_lock);
+}
+
 /* A set whose exports have their journals. */
 static int build(struct vfs *vfs, struct export_table *table, bool strict, struct export_set **set,
                  struct err *err)

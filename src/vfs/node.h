@@ -156,6 +156,13 @@ uint64_t vfs_writeverf(const struct vfs *vfs);
  * `replies`. */
 void vfs_reply(struct vfs *vfs, const struct vfs_reply *reply);
 
+/* Between the two, what the calls of this thread change may wait to be made durable by this thread:
+ * vfs_keep_promise does it, and may wait for a device (journal/commit.h). */
+void vfs_promise(void);
+void vfs_keep_promise(void);
+/* Whatever threads have promised is done by others: one of them may be blocked. Any thread. */
+void vfs_break_promises(struct vfs *vfs);
+
 /* ---- references ---- */
 
 /* The object of a handle. -EBADF: not a handle of ours (NFS3ERR_BADHANDLE); -ESTALE; -EACCES: the

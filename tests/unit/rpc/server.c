@@ -19,11 +19,15 @@
 #include <cmocka.h>
 
 #define PROG 0x20000099U
-enum { PROC_NULL, PROC_ECHO, PROC_BLOCK, PROC_COUNT, PROC_PARK, PROC_BULK };
+enum { PROC_NULL, PROC_ECHO, PROC_BLOCK, PROC_COUNT, PROC_PARK, PROC_BULK, PROC_CHANGE };
 
 static atomic_uint count;
 static atomic_int gate_closed;
 static _Atomic uint64_t last_lsn;
+static atomic_uint kept; /* promises that were for something */
+static atomic_uint broken;
+static _Thread_local bool promised; /* as far as the server has said */
+static _Thread_local uint64_t owed;
 static uint8_t pattern[1U << 20];
 
 struct word {
@@ -82,6 +86,14 @@ static void wait_failed(void *res, int error)
 {
     ((struct word *)res)->value = (uint32_t)-error;
 }
+/* One that its own thread makes durable, if that has promised; else the test does. */
+static void change(struct rpc_call *call, const struct word *args, struct word *res)
+{
+    call->lsn = args->value;
+    owed = promised ? args->value : 0;
+    atomic_store(&last_lsn, args->value);
+    res->value = args->value;
+}
 static void give_bulk(struct rpc_call *call, const struct word *args, struct bulk *res)
 {
     (void)call;
@@ -94,6 +106,7 @@ RPC_THUNK(echo, word, word)
 RPC_THUNK(block, word, word)
 RPC_THUNK(increment, word, word)
 RPC_THUNK(wait_lsn, word, word)
+RPC_THUNK(change, word, word)
 RPC_THUNK(give_bulk, word, bulk)
 
 static const struct rpc_procedure procedures[] = {
@@ -103,6 +116,7 @@ static const struct rpc_procedure procedures[] = {
     [PROC_COUNT] = RPC_ROW("COUNT", increment, word, word, .cached = true),
     [PROC_PARK] = RPC_ROW("PARK", wait_lsn, word, word, .cached = true, .fail = wait_failed),
     [PROC_BULK] = RPC_ROW("BULK", give_bulk, word, bulk, ),
+    [PROC_CHANGE] = RPC_ROW("CHANGE", change, word, word, .fail = wait_failed),
 };
 static const struct rpc_version versions[] = {
     {.vers = 3, .procedure_count = COUNT_OF(procedures), .procedures = procedures}};
@@ -115,10 +129,42 @@ struct fixture {
     struct sockaddr_in tcp, udp;
 };
 
+static void promise(void *arg)
+{
+    (void)arg;
+    promised = true;
+}
+
+static void keep_promise(void *arg)
+{
+    const struct fixture *fixture = arg;
+    uint64_t lsn = owed;
+    promised = false;
+    owed = 0;
+    if (lsn != 0) {
+        while (atomic_load(&gate_closed)) {
+            (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        }
+        atomic_fetch_add(&kept, 1);
+        rpc_server_release(fixture->server, lsn, 0);
+    }
+}
+
+static void break_promises(void *arg)
+{
+    const struct fixture *fixture = arg;
+    atomic_fetch_add(&broken, 1);
+    rpc_server_release(fixture->server, atomic_load(&last_lsn), 0);
+}
+
 static int set_up(void **state)
 {
     static struct fixture fixture;
-    struct rpc_server_options options = {.loop_count = 1};
+    struct rpc_server_options options = {.loop_count = 1,
+                                         .promise = promise,
+                                         .keep_promise = keep_promise,
+                                         .break_promises = break_promises,
+                                         .arg = &fixture};
     struct err err = {0};
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     uint16_t port = 0;
@@ -129,6 +175,8 @@ static int set_up(void **state)
     atomic_store(&count, 0);
     atomic_store(&gate_closed, 0);
     atomic_store(&last_lsn, 0);
+    atomic_store(&kept, 0);
+    atomic_store(&broken, 0);
     fixture.tcp = fixture.udp = at;
     if (rpc_server_open(&options, &fixture.server, &err) != 0 ||
         rpc_server_listen(fixture.server, (struct sockaddr *)&at, sizeof at, SOCK_STREAM, programs,
@@ -389,6 +437,77 @@ static void replies_wait_for_their_lsn(void **state)
     close(fd);
 }
 
+/* Two calls that come alone: from the second on the client is known to be the only one. */
+static int dial_alone(const struct fixture *fixture)
+{
+    int fd = dial(&fixture->tcp, SOCK_STREAM);
+    uint32_t xid;
+    for (uint32_t i = 0; i < 2; i++) {
+        send_call(fd, i, PROC_ECHO, i);
+        assert_int_equal(read_word(fd, &xid), i);
+    }
+    return fd;
+}
+
+/* Nobody but the thread that runs the calls of a client that is alone makes them durable here. */
+static void changes_of_one_client_are_kept_by_their_thread(void **state)
+{
+    struct fixture *fixture = *state;
+    int fd = dial_alone(fixture);
+    uint32_t xid;
+
+    for (uint32_t i = 1; i <= 50; i++) {
+        send_call(fd, i, PROC_CHANGE, i);
+        assert_int_equal(read_word(fd, &xid), i);
+    }
+    assert_int_equal(atomic_load(&kept), 50);
+    uint32_t words[4 * 12];
+    for (uint32_t i = 0; i < 4; i++) {
+        (void)make_call(words + 12 * (size_t)i, 60 + i, 3, PROC_CHANGE, 60 + i);
+    }
+    assert_int_equal(send(fd, words, sizeof words, 0), sizeof words);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(read_word(fd, &xid), 60 + i);
+    }
+    assert_int_equal(atomic_load(&kept), 51); /* they were one */
+    assert_int_equal(atomic_load(&broken), 0);
+    close(fd);
+}
+
+/* A change that was promised does not wait for the call behind it, nor others for the device. */
+static void promises_hold_up_nobody(void **state)
+{
+    struct fixture *fixture = *state;
+    int fd = dial_alone(fixture);
+    uint32_t words[2 * 12];
+    uint32_t xid;
+
+    atomic_store(&gate_closed, 1);
+    (void)make_call(words, 11, 3, PROC_CHANGE, 11);
+    (void)make_call(words + 12, 12, 3, PROC_BLOCK, 12);
+    assert_int_equal(send(fd, words, sizeof words, 0), sizeof words);
+    assert_int_equal(read_word(fd, &xid), 11);
+    assert_int_equal(atomic_load(&broken), 1);
+    atomic_store(&gate_closed, 0);
+    assert_int_equal(read_word(fd, &xid), 12);
+    close(fd);
+
+    /* Blocked in keep_promise itself. */
+    fd = dial_alone(fixture);
+    atomic_store(&gate_closed, 1);
+    send_call(fd, 13, PROC_CHANGE, 13);
+    assert_int_equal(read_word(fd, &xid), 13);
+    assert_int_equal(atomic_load(&broken), 2);
+    int other = dial(&fixture->tcp, SOCK_STREAM);
+    send_call(other, 1, PROC_ECHO, 77);
+    assert_int_equal(read_word(other, &xid), 77);
+    send_call(fd, 14, PROC_ECHO, 14);
+    assert_int_equal(read_word(fd, &xid), 14);
+    atomic_store(&gate_closed, 0);
+    close(fd);
+    close(other);
+}
+
 static void lanes_do_not_wait_for_each_other(void **state)
 {
     const uint64_t two = (uint64_t)2 << RPC_LANE_SHIFT;
@@ -579,6 +698,8 @@ int main(void)
         TEST(stopping_while_loops_change_hands),
         TEST(one_client_does_not_block_all_threads),
         TEST(replies_wait_for_their_lsn),
+        TEST(changes_of_one_client_are_kept_by_their_thread),
+        TEST(promises_hold_up_nobody),
         TEST(lanes_do_not_wait_for_each_other),
         TEST(a_failed_lsn_makes_a_failed_reply),
         TEST(a_copy_gets_the_old_reply),
