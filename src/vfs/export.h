@@ -211,7 +211,7 @@ void export_options_text(const struct export_options *options,
 
 /* A client as a line of an exports file that means the same. */
 #define EXPORT_CLIENT_TEXT_BYTES_MAX                                                               \
-    (4U * (EXPORT_PATH_BYTES_MAX + EXPORT_CLIENT_BYTES_MAX) + EXPORT_OPTIONS_TEXT_BYTES_MAX + 32U)
+    (4U * (EXPORT_PATH_BYTES_MAX + EXPORT_CLIENT_BYTES_MAX + EXPORT_OPTIONS_TEXT_BYTES_MAX) + 32U)
 void export_client_text(const struct export_entry *entry, const struct export_client *client,
                         char text[EXPORT_CLIENT_TEXT_BYTES_MAX]);
 

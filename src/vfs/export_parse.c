@@ -341,15 +341,26 @@ static void take_client(struct reader *reader, struct line *line)
     line->bare_client = NULL;
 }
 
+/* -OPTIONS. Brackets in a value could not stand in those of a client, where it belongs as well. */
+static void take_defaults(struct export_context *context, char *word, struct line *line)
+{
+    if (strpbrk(word, "()") != NULL) {
+        export_error(context,
+                     "'%s': brackets in options that are for all clients behind them; a client's "
+                     "own stand behind its name, as in: DIR -ro CLIENT(rw)",
+                     word);
+    } else {
+        (void)export_options_parse(context, word + 1, &line->defaults);
+    }
+    line->defaults_unused = true;
+    line->bare_client = NULL;
+}
+
 static void take_clients(struct reader *reader, struct line *line)
 {
-    struct export_context *context = &reader->context;
-
     while (next_word(reader)) {
         if (reader->word[0] == '-') {
-            (void)export_options_parse(context, reader->word + 1, &line->defaults);
-            line->defaults_unused = true;
-            line->bare_client = NULL;
+            take_defaults(&reader->context, reader->word, line);
         } else {
             take_client(reader, line);
         }

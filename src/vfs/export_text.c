@@ -29,10 +29,12 @@ void export_client_text(const struct export_entry *entry, const struct export_cl
 {
     char path[4 * EXPORT_PATH_BYTES_MAX + 8];
     char name[4 * EXPORT_CLIENT_BYTES_MAX + 8];
-    char options[EXPORT_OPTIONS_TEXT_BYTES_MAX];
+    char plain[EXPORT_OPTIONS_TEXT_BYTES_MAX];
+    char options[4 * EXPORT_OPTIONS_TEXT_BYTES_MAX + 8];
 
     escape(entry->path, path, sizeof path);
     escape(client->text, name, sizeof name);
-    export_options_text(&client->options, options);
+    export_options_text(&client->options, plain);
+    escape(plain, options, sizeof options);
     (void)snprintf(text, EXPORT_CLIENT_TEXT_BYTES_MAX, "%s %s(%s)", path, name, options);
 }

@@ -101,7 +101,9 @@ static void write_table(FILE *file, const struct export_table *table)
             export_options_text(&entry->clients[j].options, options);
             fputc(' ', file);
             write_octal(file, entry->clients[j].text);
-            fprintf(file, "(%s)", options);
+            fputc('(', file);
+            write_octal(file, options);
+            fputc(')', file);
         }
         fputc('\n', file);
     }

@@ -255,6 +255,25 @@ static void journal_belongs_to_the_directory(void **state)
     assert_string_equal(gets(f, "/b", "10.0.0.1")->journal, "off");
 }
 
+/* What is written as a line of a file means the same there. */
+static void values_can_be_written(void **state)
+{
+    struct fixture *f = *state;
+    char text[EXPORT_CLIENT_TEXT_BYTES_MAX];
+
+    load(f, "/a \"-journal=/my #1 log\" 10.0.0.1(rw)\n/b -journal=/log(1) 10.0.0.1(rw)\n");
+    assert_problems(f, "2:error:brackets", NULL);
+    assert_gets(f, "/b", "10.0.0.1", "no export");
+    const struct export_entry *entry = export_table_find(f->table, "/a");
+    assert_non_null(entry);
+    export_client_text(entry, &entry->clients[0], text);
+    text[strcspn(text, " ")] = '\t'; /* another name for the same, so that both can be there */
+    text[1] = 'c';
+    load(f, text);
+    assert_string_equal(gets(f, "/c", "10.0.0.1")->journal, "/my #1 log");
+    assert_true(gets(f, "/c", "10.0.0.1")->rw);
+}
+
 static void the_async_window_has_a_unit(void **state)
 {
     struct fixture *f = *state;
@@ -291,6 +310,7 @@ int main(void)
         TEST(fsid_has_three_forms),
         TEST(fsid_belongs_to_the_directory),
         TEST(journal_belongs_to_the_directory),
+        TEST(values_can_be_written),
         TEST(the_async_window_has_a_unit),
     };
     return cmocka_run_group_tests_name("exports: options", tests, NULL, NULL);
