@@ -78,7 +78,7 @@ def floor(options, work):
 
 class Ram:
     """A block device in memory, in the place of one with power-loss protection: zram, or where the
-    kernel has none a loop device, whose thread makes each write as dear as a flush of a fast disk."""
+    kernel has none a loop device, whose thread makes each write dearer."""
 
     ZRAM = "/sys/class/zram-control"
 
