@@ -153,6 +153,6 @@ def own_namespaces():
     os.execvp('unshare', ['unshare', '-nm', 'sh', '-c', setup, 'sh', sys.executable, *sys.argv])
 
 
-__all__ = ['BINARY', 'CANNOT', 'DONE', 'FINDING', 'Failure', 'SKIPPED', 'Serving', 'USAGE', 'check',
-           'equal', 'holdfast', 'own_namespaces', 'quiet', 'run', 'scratch', 'slow_syncs',
+__all__ = ['BINARY', 'CANNOT', 'DONE', 'Ended', 'FINDING', 'Failure', 'SKIPPED', 'Serving', 'USAGE',
+           'check', 'equal', 'holdfast', 'own_namespaces', 'quiet', 'run', 'scratch', 'slow_syncs',
            'write']
