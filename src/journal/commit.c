@@ -504,16 +504,22 @@ static void put(struct journal *journal)
     }
 }
 
+/* What was promised of the open batch is for the journal's thread to write. */
+static void hand_over(struct journal *journal)
+{
+    if (journal->open->promised) {
+        journal->open->promised = false;
+        pthread_cond_signal(&journal->wake);
+    }
+}
+
 /* What this thread has left in another journal is not its own to write any more. */
 static void break_promise(void)
 {
     struct journal *journal = promise.journal;
     promise.journal = NULL;
     pthread_mutex_lock(&journal->lock);
-    if (journal->open->promised) {
-        journal->open->promised = false;
-        pthread_cond_signal(&journal->wake);
-    }
+    hand_over(journal);
     put(journal);
 }
 
@@ -654,10 +660,7 @@ void journal_keep_promise(void)
 void journal_wake(struct journal *journal)
 {
     pthread_mutex_lock(&journal->lock);
-    if (journal->open->promised) {
-        journal->open->promised = false;
-        pthread_cond_signal(&journal->wake);
-    }
+    hand_over(journal);
     pthread_mutex_unlock(&journal->lock);
 }
 

@@ -55,11 +55,11 @@ static void *worker_main(void *arg)
         }
         bool finished = loop_run(worker->loop, worker);
         worker->loop = NULL;
-        if (!finished && server->options.keep_promise != NULL) {
-            server->options.keep_promise(server->options.arg); /* if it had made one */
-        }
         if (finished) {
             return NULL;
+        }
+        if (server->options.keep_promise != NULL) {
+            server->options.keep_promise(server->options.arg); /* if it had made one */
         }
     }
 }
